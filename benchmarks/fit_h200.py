@@ -16,7 +16,7 @@ The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda
 that are fitted to.
 Shapes drawn at random (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz,
 h200-programs-test.csv.gz, h200-convolutions-test.csv.gz, h200-convolutions3-test.csv.gz, h200-usual-test.csv.gz, h200-popularlayers-test.csv.gz,
-h200-batched-test.csv.gz, h200-walks-test.csv.gz, h200-rows-test.csv.gz, h200-windows-test.csv.gz, h200-fresh-test.csv.gz, h200-typical-test.csv.gz,
+h200-batched-test.csv.gz, h200-walks-test.csv.gz, h200-rows-test.csv.gz, h200-windows-test.csv.gz, h200-fresh-test.csv.gz, h200-typical-test.csv.gz, h200-usualops-test.csv.gz,
 h200-random-test.csv.gz), layers of
 networks (h200-layers.csv, h200-networks-test.csv.gz, h200-networks-last-test.csv.gz, h200-networks-new-test.csv.gz,
 h200-networks-fresh-test.csv.gz), projections of language models (h200-projections.csv) other products (h200-products-test.csv.gz, h200-products3-test.csv.gz, h200-products4-test.csv.gz,
@@ -87,16 +87,18 @@ SETS = (
         "walks-",
         "rows-",
         "windows-",
+        "usualops-",
     ),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
-SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 to 2026-11-18"
+METHOD = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11)"
+SOURCE = f"{METHOD}, 2026-11-15 to 2026-11-19"
 
 
 def within_bounds(key: Key, row: Fitted) -> Fitted:
     """A row that was fitted before its formula changed: coefficients moved to their bounds, new ones at their defaults."""
     fitted: dict[str, float] = {}
-    for name, bounds in formula(key.family).coefficients.items():
+    for name, bounds in formula(key).coefficients.items():
         if name in row.coefficients:
             fitted[name] = min(max(row.coefficients[name], bounds.low), bounds.high)
         elif not bounds.optional:
@@ -148,7 +150,7 @@ def main() -> None:
                 key
                 for key, row in fitted.items()
                 if not row.borrowed
-                and row.source != SOURCE
+                and not row.source.startswith(METHOD)
                 and (key.family != "conv" or str(row.nearby).startswith(forest.HEAD))
             }
             fitted = fitted | update_cases(

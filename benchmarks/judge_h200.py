@@ -35,6 +35,7 @@ HELD_OUT = (
 )
 OTHER_SETS = (
     "h200-typical-test.csv.gz",
+    "h200-usualops-test.csv.gz",
     "h200-fresh-test.csv.gz",
     "h200-walks-test.csv.gz",
     "h200-rows-test.csv.gz",

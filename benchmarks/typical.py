@@ -239,7 +239,12 @@ def shape_of(case: Case) -> tuple[object, ...]:
 def cases() -> Iterator[Case]:
     draw, taken = (
         Typical(np.random.default_rng(SEED)),
-        shapes_but(OWN_TABLE, "h200-usualops-calibration.csv.gz", "h200-usualops-test.csv.gz"),
+        shapes_but(
+            OWN_TABLE,
+            "h200-usualops-calibration.csv.gz",
+            "h200-usualops-test.csv.gz",
+            "h200-usualops2-calibration.csv.gz",
+        ),
     )
     for kind, count in COUNTS.items():
         made = 0

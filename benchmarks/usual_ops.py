@@ -1,6 +1,7 @@
 """Kernels around the products and convolutions of models, at the sizes of models people run.
 
     python benchmarks/usual_ops.py calibration > cases.csv    to fit to
+    python benchmarks/usual_ops.py more > cases.csv           the same again, other draws
     python benchmarks/usual_ops.py test > cases.csv           models that the calibration leaves out; never to be fitted to
 
 Shapes that another table of benchmarks/data holds are left out. The same tables every time, as long as no table was added.
@@ -138,8 +139,12 @@ KINDS = {
     **{"linear": 0.15, "gemv": 0.02, "row": 0.17, "vector": 0.11, "vocabulary": 0.04, "pool": 0.04, "image": 0.025},
     "moe": 0.005,
 }
-SEEDS = {"calibration": (20261120, 14_000), "test": (20261121, 1_400)}
-TABLES = ("h200-usualops-calibration.csv.gz", "h200-usualops-test.csv.gz")
+SEEDS = {"calibration": (20261120, 14_000), "test": (20261121, 1_400), "more": (20261122, 14_000)}
+TABLES = {
+    "calibration": "h200-usualops-calibration.csv.gz",
+    "test": "h200-usualops-test.csv.gz",
+    "more": "h200-usualops2-calibration.csv.gz",
+}
 FREE = 0.3  # share of sizes of rows, tokens and caches that are none of the usual
 
 
@@ -280,7 +285,9 @@ class Draws:
 
 def cases(name: str) -> Iterator[Case]:
     seed, count = SEEDS[name]
-    draws, known = Draws(name, np.random.default_rng(seed)), shapes_but(*TABLES)
+    later = list(TABLES.values())[list(TABLES).index(name) :] if name == "more" else TABLES.values()
+    draws = Draws("test" if name == "test" else "calibration", np.random.default_rng(seed))
+    known = shapes_but(*later)
     if name == "calibration":
         known |= {shape_of(case) for case in cases("test")}
     kinds = draws.random.choice(list(KINDS), count, p=np.array(list(KINDS.values())))

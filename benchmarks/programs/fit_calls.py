@@ -110,7 +110,7 @@ def groups(files: Sequence[Path], machine: Machine) -> dict[Key, Group]:
             continue
         names = set.intersection(*(set(kernel.sizes) for kernel, _ in timings))
         sizes = {name: np.array([float(kernel.sizes[name]) for kernel, _ in timings]) for name in sorted(names)}
-        made[key] = Group(formula(key.family), known, sizes, np.array([seconds for _, seconds in timings]))
+        made[key] = Group(formula(key), known, sizes, np.array([seconds for _, seconds in timings]))
     return made
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ridgeline.core.families import formula, nearby
+from ridgeline.core.families import Key, formula, nearby
 from ridgeline.core.families.coordinates import MAX_STEP, alignment, coordinate
 
 LAYER = {
@@ -26,19 +26,19 @@ def test_coordinates_follow_from_the_sizes() -> None:
 
 
 def test_layers_without_groups_are_told_apart_by_pixels_and_alignment() -> None:
-    conv = formula("conv")
+    conv = formula(Key("conv", "bf16"))
     assert "all_pixels" in conv.near_by(LAYER)
     assert conv.near_by({**LAYER, "groups": 4.0}) == conv.shape
 
 
 def test_layers_that_spread_their_input_are_told_apart_by_how_far() -> None:
-    conv = formula("conv")
+    conv = formula(Key("conv", "bf16"))
     assert set(conv.near_by({**LAYER, "spread": 2.0})) ^ set(conv.near_by(LAYER)) == {"spread", "stride"}
 
 
 def solved(ratio: float) -> nearby.Nearby:
     """A table with one timing, of LAYER, that took `ratio` times what the formula says."""
-    shape = formula("conv").near_by(LAYER)
+    shape = formula(Key("conv", "bf16")).near_by(LAYER)
     sizes = nearby.rows(shape, LAYER, 1)
     return nearby.solved(shape, sizes, np.log([ratio]), np.full(len(shape), 0.5), 0.0)
 
@@ -56,7 +56,7 @@ def test_other_alignment_is_another_place() -> None:
 
 def test_the_lowest_correction_of_larger_sizes_keeps_the_alignment() -> None:
     """A faster timing at better alignment does not lower the end of an interval here."""
-    shape = formula("conv").near_by(LAYER)
+    shape = formula(Key("conv", "bf16")).near_by(LAYER)
     both = {name: np.array([size, size]) for name, size in LAYER.items()} | {"c_out": np.array([20.0, 24.0])}
     table = nearby.solved(shape, nearby.rows(shape, both, 2), np.log([1.5, 0.6]), np.full(len(shape), 0.2), 0.0)
     assert table.correction({**LAYER, "c_out": 24.0}) < -0.2

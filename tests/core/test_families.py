@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from ridgeline.core.families import FORMULAS, SHARED, VARIANTS, Family, Hardware, Key, formula, keys, nearby
 from ridgeline.core.families.family import blend
 from ridgeline.core.families.row_kernels import BY_OP
+from ridgeline.core.families.weight_tiles import TILED_UNPACKING
 from strategies import law
 
-NAMES = tuple(sorted(FORMULAS))
+EVERY = {**FORMULAS, "weight_tiles": TILED_UNPACKING}
+NAMES = tuple(sorted(EVERY))
 NEAR = 1e-9
 CHOICES = {"smallest": (32.0, 64.0, 128.0)}
 
@@ -76,6 +78,9 @@ SIZES: dict[str, dict[str, st.SearchStrategy[float]]] = {
     },
 }  # fmt: skip
 SIZES["attention_backward"] = SIZES["attention"]
+SIZES["weight_tiles"] = SIZES["weight_only"] | {
+    "w": st.sampled_from((0.5, 0.515625, 1.0, 1.015625))
+}  # scales of 128 weights
 
 
 def whole(name: str, drawn: dict[str, float]) -> dict[str, float]:
@@ -119,7 +124,7 @@ def coefficients(family: Family) -> st.SearchStrategy[dict[str, float]]:
 
 
 families = st.sampled_from(NAMES).flatmap(
-    lambda name: st.tuples(st.just(FORMULAS[name]), sizes(name), hardware, coefficients(FORMULAS[name]))
+    lambda name: st.tuples(st.just(EVERY[name]), sizes(name), hardware, coefficients(EVERY[name]))
 )
 
 
@@ -146,7 +151,7 @@ def test_a_time_is_positive_finite_and_the_sum_of_its_items(drawn: Any) -> None:
 @given(st.data())
 def test_many_cases_at_once_are_the_cases_one_by_one(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(NAMES))
-    family, machine = FORMULAS[name], data.draw(hardware)
+    family, machine = EVERY[name], data.draw(hardware)
     numbers = data.draw(coefficients(family))
     cases = data.draw(st.lists(sizes(name), min_size=2, max_size=5))
     together = {key: np.array([case[key] for case in cases]) for key in cases[0]}
@@ -171,6 +176,7 @@ def test_faster_hardware_is_never_slower(drawn: Any, which: str, factor: float) 
 GROWING = {
     "gemm": (("b",), ("m",), ("n",), ("k",)),
     "weight_only": (("m",), ("n",), ("k",)),
+    "weight_tiles": (("m",), ("n",), ("k",)),
     "stream": (("read",), ("written",), ("flops",), ("special",), ("elements",), ("launches",)),
     "transpose": (("rows",), ("cols",)),
     "rows": (("rows",), ("cols",)),
@@ -197,11 +203,13 @@ def channels_alone(case: dict[str, float]) -> bool:
 def test_more_of_a_size_never_takes_less_time_within_a_variant(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(NAMES))
     grown = data.draw(st.sampled_from(GROWING[name]))
-    family, machine, case = FORMULAS[name], data.draw(hardware), data.draw(sizes(name))
+    family, machine, case = EVERY[name], data.draw(hardware), data.draw(sizes(name))
     numbers = data.draw(coefficients(family))
     if grown == ("q", "kv"):
         case = {**case, "kv": case["q"]}
     extra = float(data.draw(st.one_of(st.integers(1, 300), some(1, 2**20))))
+    if family is TILED_UNPACKING and grown == ("k",):
+        extra *= 1024  # which leaves what k can be cut into as it is
     more = {**case, **{key: case[key] + extra for key in grown}}
     if "q" in more:
         more["q"] = min(more["q"], more["kv"])  # queries never see past the keys
@@ -279,9 +287,9 @@ def test_without_effects_no_time_beats_the_peak_or_the_bandwidth(drawn: Any) -> 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_share_of_a_ceiling_is_above_one(name: str) -> None:
-    shares = {"compute", "memory", "sustained", "winograd"} & set(FORMULAS[name].coefficients)
+    shares = {"compute", "memory", "sustained", "winograd"} & set(EVERY[name].coefficients)
     assert shares
-    assert all(FORMULAS[name].coefficients[share].high <= 1.0 for share in shares)
+    assert all(EVERY[name].coefficients[share].high <= 1.0 for share in shares)
 
 
 @law(100)
@@ -306,12 +314,12 @@ def test_a_coefficient_that_is_not_given_is_its_default_or_absent(drawn: Any) ->
 
 @pytest.mark.parametrize("name", NAMES)
 def test_defaults_lie_within_their_bounds_and_every_coefficient_says_what_it_means(name: str) -> None:
-    for row in FORMULAS[name].coefficients.values():
+    for row in EVERY[name].coefficients.values():
         assert 0 < row.low <= row.default <= row.high
         assert row.meaning
-    assert FORMULAS[name].name == name
-    assert FORMULAS[name].effects[-1].kind == "launch"
-    assert {effect.kind for effect in FORMULAS[name].effects} <= {"launch", "shape", "other"}
+    assert EVERY[name].name == {"weight_tiles": "weight_only"}.get(name, name)
+    assert EVERY[name].effects[-1].kind == "launch"
+    assert {effect.kind for effect in EVERY[name].effects} <= {"launch", "shape", "other"}
 
 
 ANYWHERE = {  # sizes of every regime, drawn evenly on the logarithm
@@ -321,6 +329,7 @@ ANYWHERE = {  # sizes of every regime, drawn evenly on the logarithm
     "rows": {"rows": 1e6, "cols": 1e5},
     "scan": {"rows": 1e6, "cols": 1e5},
     "weight_only": {"m": 512, "n": 16384, "k": 16384},
+    "weight_tiles": {"m": 512, "n": 16384, "k": 16384},
     "attention_backward": {"batch": 64, "heads": 64, "shared": 8, "q": 8192, "kv": 8192, "d": 512},
     "attention": {"batch": 64, "heads": 64, "shared": 8, "q": 8192, "kv": 8192, "d": 512},
     "decode": {"batch": 256, "heads": 64, "shared": 8, "kv": 65536, "d": 256},
@@ -332,7 +341,7 @@ FIXED = {"x": 2.0, "y": 2.0, "a": 2.0, "w": 2.0, "c": 2.0, "stored": 2.0, "launc
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_coefficient_and_every_effect_matters_to_some_case(name: str) -> None:
-    family, random = FORMULAS[name], np.random.default_rng(0)
+    family, random = EVERY[name], np.random.default_rng(0)
     drawn = {key: np.floor(np.exp(random.uniform(0, np.log(most), 2000))) for key, most in ANYWHERE[name].items()}
     case: dict[str, Any] = {
         **FIXED,
@@ -347,7 +356,7 @@ def test_every_coefficient_and_every_effect_matters_to_some_case(name: str) -> N
     if name == "conv":
         groups = np.where(case["c_in"] % 3 == 0, case["c_in"], np.where(case["c_in"] % 3 == 1, 1.0, 2.0))
         case |= {"ho": case["h"], "wo": case["w"], "groups": groups}
-    if name == "weight_only":
+    if name in ("weight_only", "weight_tiles"):
         case |= {"w": 4.125 / 8}  # four bits and a scale of sixteen for 128 of them
     if name == "stream":
         case |= {"steps": np.minimum(case["elements"], 200.0), "blocks": case["elements"] / 4096}
@@ -393,7 +402,7 @@ def test_every_case_belongs_to_one_variant(data: st.DataObject) -> None:
     decided = family.startswith("attention") and not op  # by the sizes, where a kernel does not name its op
     for key, applies in keys(family, together, "bf16", op):
         total = total + applies
-        assert formula(key.family).name == ("decode" if key.family == "decode" else family)
+        assert formula(key).name == ("decode" if key.family == "decode" else family)
         assert key.op in ("causal", "full") if decided else key.op == op
         for place in np.flatnonzero(np.broadcast_to(applies, total.shape)):
             case = {name: value[place] for name, value in together.items()}
@@ -667,7 +676,7 @@ def test_rows_of_channels_decide_what_a_point_is_off(op: str, odd: str) -> None:
 
 def test_a_family_without_variants_is_its_own_and_some_borrow_a_formula() -> None:
     assert list(keys("moe", {}, "bf16", "x")) == [(Key("moe", "bf16", op="x"), 1.0)]
-    assert {name: formula(name).name for name in SHARED} == {"reduce": "stream", "gather": "stream"}
+    assert {name: formula(Key(name, "bf16")).name for name in SHARED} == {"reduce": "stream", "gather": "stream"}
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------

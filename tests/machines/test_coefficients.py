@@ -251,7 +251,7 @@ def test_every_shipped_number_is_in_order(path: Path) -> None:
         assert found == files._fitted(path, table)  # which does without the door
         for key, row in found.items():
             at = f"{path.stem} {table} {key}"
-            coefficients = formula(key.family).coefficients
+            coefficients = formula(key).coefficients
             for name in key.dtypes:
                 dtype(name)
             assert row.cases >= 12, at

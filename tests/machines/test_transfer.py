@@ -27,7 +27,7 @@ LENDING = {
 
 
 def row(family: str, **values: float) -> Fitted:
-    coefficients = {name: c.default for name, c in formula(family).coefficients.items()} | values
+    coefficients = {name: c.default for name, c in formula(Key(family, "bf16")).coefficients.items()} | values
     return Fitted(coefficients, 0.1, 0.2, 0.9, 1.1, 20, "a test")
 
 

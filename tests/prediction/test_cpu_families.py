@@ -47,7 +47,7 @@ def true_time(made: Work, truth: dict[str, float] = TRUTH) -> float:
     kernel, known = kernels(made)[0], hardware(CPU, "fp32")
     assert known is not None
     sizes = {name: np.asarray(value, dtype=np.float64) for name, value in kernel.sizes.items()}
-    family = formula(kernel.family, "cpu")
+    family = formula(Key(kernel.family, "fp32"), "cpu")
     return float(family.time(sizes, known, {name: truth[name] for name in family.coefficients if name in truth}))
 
 
@@ -163,15 +163,16 @@ def test_data_read_again_come_from_the_level_that_holds_them() -> None:
 
 @pytest.mark.parametrize("family", ["gemm", "stream", "rows", "transpose", "attention", "decode", "conv", "moe"])
 def test_no_share_of_a_ceiling_may_exceed_one(family: str) -> None:
-    rows = formula(family, "cpu").coefficients
+    rows = formula(Key(family, "fp32"), "cpu").coefficients
     assert rows["memory"].high == 1.0
     assert family in ("stream", "rows", "transpose") or rows["compute"].high == 1.0
 
 
 def test_a_core_count_does_not_change_what_a_gpu_needs() -> None:
     assert Hardware(1, 1.0, 1.0, 1.0).caches == ()
-    assert formula("gemm") is not formula("gemm", "cpu")
-    assert formula("gemm").shape == formula("gemm", "cpu").shape
+    gemm = Key("gemm", "fp32")
+    assert formula(gemm) is not formula(gemm, "cpu")
+    assert formula(gemm).shape == formula(gemm, "cpu").shape
 
 
 def test_coefficients_of_a_cpu_come_back_from_its_file() -> None:

@@ -59,7 +59,7 @@ def _key(name: str, door: Door, kind: str) -> tuple[Key, Family] | None:
         key = Key.parse(name)
         for part in key.dtypes:
             dtype(part)
-        family = formula(key.family, kind)
+        family = formula(key, kind)
     except KeyError:
         door.complain(place, f"there is no kernel family {shown(name.partition('.')[0].partition('-')[0])}")
         return None

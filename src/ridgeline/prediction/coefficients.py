@@ -63,8 +63,8 @@ BUILT_LIKE, BUILT_LIKE_WIDENING = {WINDOW: "causal"}, 1.9
 TIMED_AS, TIMED_AS_WIDENING = {WINDOW: "triton"}, 3.0
 RESULT, PRODUCTS, RESULTS_APART = "out_dtype", ("gemm", "conv"), ("sum_rows", "sum_columns")
 CAST, CAST_TO = "cast", "bf16"  # and the format it casts to where none is given
-# Casts that kernels were timed for, by the bits of both formats: among formats of as many bits PyTorch has a slower kernel.
-TIMED_CASTS = ((64, 32), (32, 16), (16, 32), (16, 8))
+# Casts that kernels were timed for, by the bits of both formats.
+TIMED_CASTS = ((64, 32), (32, 16), (16, 32), (16, 16), (16, 8))
 LABELS = CALIBRATED, TRANSFERRED, UNCALIBRATED = "calibrated", "transferred", "uncalibrated"
 
 
@@ -150,7 +150,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                 calibrated = own_kernel and candidate.backend == asked and itself
                 steps = (substitute or not (calibrated or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
                 return Selected(
-                    formula(candidate.family, machine.kind),
+                    formula(candidate, machine.kind),
                     _narrowed(machine, fitted, candidate, key),
                     candidate,
                     SUBSTITUTE_WIDENING**steps * _further_widening(key, candidate, asked, borrowed),

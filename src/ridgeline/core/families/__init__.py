@@ -21,6 +21,7 @@ from .key import RESIDENT, Key
 from .product import PRODUCT
 from .vector import ROWWISE, SCANNING, STREAMING, TRANSPOSING
 from .weight_only import UNPACKING
+from .weight_tiles import TILED_UNPACKING
 
 FORMULAS = {
     family.name: family
@@ -38,6 +39,8 @@ FORMULAS = {
         EXPERTS,
     )
 }
+# Formulas of kernels whose tiles are known, by family and backend.
+OF_BACKENDS = {("weight_only", "triton"): TILED_UNPACKING}
 CPU_FORMULAS = cpu.families(FORMULAS)
 SHARED = {"reduce": "stream", "gather": "stream"}  # families that use the formula of another
 VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {
@@ -56,9 +59,12 @@ OPS: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
 }  # ops that the sizes decide, where a kernel does not name its own
 
 
-def formula(family: str, kind: str = "gpu") -> Family:
-    """The formula of a family on a kind of machine."""
-    return (CPU_FORMULAS if kind == "cpu" else FORMULAS)[SHARED.get(family, family)]
+def formula(key: Key, kind: str = "gpu") -> Family:
+    """The formula of a kernel on a kind of machine."""
+    family = SHARED.get(key.family, key.family)
+    if kind == "cpu":
+        return CPU_FORMULAS[family]
+    return OF_BACKENDS.get((family, key.backend)) or FORMULAS[family]
 
 
 def keys(family: str, sizes: Sizes, dtype: str, op: str = "", kind: str = "gpu") -> Iterator[tuple[Key, Array]]:

@@ -75,7 +75,7 @@ def group(
             name: np.broadcast_to(np.asarray(size, dtype=np.float64), times.shape)
             for name, size in kernel.sizes.items()
         }
-        timed = Group(formula(kernel.family, machine.kind), known, arrays, times)
+        timed = Group(formula(every, machine.kind), known, arrays, times)
         alone = kernel.family in without_variants and not resident
         of_kernel = kernel.family, kernel.sizes, kernel.dtype, kernel.op
         for key, applies in [(every, 1.0)] if alone else keys(*of_kernel, machine.kind):
@@ -84,7 +84,7 @@ def group(
             )  # which has a kernel of its own where causal and full masks share one
             key = key._replace(op=key.op if apart else "", backend=backend)
             cases = np.broadcast_to(np.asarray(applies) > 0, times.shape)
-            part = replace(timed, family=formula(key.family, machine.kind)).part(cases)
+            part = replace(timed, family=formula(key, machine.kind)).part(cases)
             groups[key] = groups[key].joined(part) if key in groups else part
     return groups
 

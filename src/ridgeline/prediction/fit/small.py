@@ -62,7 +62,7 @@ def fit_small(
         if known is None:
             continue
         sizes = {name: np.atleast_1d(np.asarray(size, dtype=np.float64)) for name, size in kernel.sizes.items()}
-        timed = Group(formula(key.family, machine.kind), known, sizes, np.array([median(samples)]))
+        timed = Group(formula(key, machine.kind), known, sizes, np.array([median(samples)]))
         groups.setdefault(key, []).append(timed)
         noise.setdefault(key, []).append(spread(samples))
     joined = {key: _joined(parts) for key, parts in groups.items() if len(parts) >= MIN_SIZES}

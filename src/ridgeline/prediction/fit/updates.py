@@ -70,7 +70,7 @@ def _fitted(key: Key, wider: Sequence[Fitted], groups: Sequence[Group], source: 
 
 def _better(key: Key, known: Fitted, kept: Fitted, groups: Sequence[Group]) -> Fitted:
     """The coefficients that are there, or fitted again from them, whichever predicts held-out timings better."""
-    names = formula(key.family).coefficients
+    names = formula(key).coefficients
     choice = {
         name: known.coefficients.get(name, 0.0)
         for name in CHOICES
