@@ -88,6 +88,7 @@ SETS = (
         "rows-",
         "windows-",
         "usualops-",
+        "usualops2-",
     ),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
