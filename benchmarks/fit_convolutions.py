@@ -104,7 +104,7 @@ def joined(parts: list[tuple[Vector, Vector, Vector]]) -> tuple[Vector, Vector, 
 def judged(forest: Forest, row: Fitted, timed: int, x: Vector, logs: Vector) -> Fitted:
     """A row with the errors and the interval of trees on timings that they were not grown to."""
     predicted = forest.sums(x)
-    error, (low, high) = Errors.of(np.exp(predicted), np.exp(logs)), ends(np.exp(logs - predicted))
+    error, (low, high) = Errors.of(np.exp(predicted), np.exp(logs)), ends(np.exp(logs - predicted))[:2]
     figures = {"low": rounded(low), "high": rounded(high), "error": rounded(error.median), "p90": rounded(error.p90)}
     return replace(row, **figures, cases=timed, source=CHOICES_SOURCE)
 

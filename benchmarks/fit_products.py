@@ -299,7 +299,7 @@ def judged(tree: Tree, row: Fitted, timings_: int, x: Vector, logs: Vector) -> F
     predicted = tree.values[tree.leaves(dict(zip(NAMES, x.T, strict=True)), (len(logs),))]
     error, ratio = Errors.of(np.exp(predicted), np.exp(logs)), np.exp(logs - predicted)
     work = x[:, NAMES.index("products")]
-    low, high = another_day(*ends(np.concatenate([ratio, ratio[work > np.median(work)]])))
+    low, high = another_day(*ends(np.concatenate([ratio, ratio[work > np.median(work)]]))[:2])
     figures = {"low": low, "high": high, "error": error.median, "p90": error.p90}
     rounded_figures = {name: rounded(value) for name, value in figures.items()}
     return replace(row, **rounded_figures, cases=timings_, source=CHOICES_SOURCE)

@@ -257,6 +257,21 @@ def table(rows: dict[str, Fitted]) -> dict[Key, Fitted]:
     return {Key.parse(key): row for key, row in rows.items()}
 
 
+def test_the_interval_of_a_short_kernel_has_seconds_in_quadrature() -> None:
+    """Times in seconds at the front of the interval weigh less the longer a kernel takes; a repeated one has them each time."""
+    plain, jumpy = (replace(H, fitted=table({"stream.gelu.bf16": fitted(jitter=at)})) for at in (0.0, 0.5e-6))
+    for n in (1000.0, 1e8):
+        asked = rl.ops.gelu(n=n, dtype="bf16")
+        time, high = (float(getattr(rl.predict(asked, plain), name)) for name in ("time", "high"))
+        found, floor = rl.predict(asked, jumpy), float(rl.predict(asked, plain, ceilings="stated").floor)
+        jitter = 0.5e-6 / time
+        assert float(found.time) == time
+        assert float(found.high) == pytest.approx(time * np.exp(np.hypot(np.log(high / time), jitter)))
+        assert float(found.low) == pytest.approx(max(time * np.exp(-np.hypot(np.log(0.8), jitter)), floor))
+        again = rl.predict(asked.repeat(7), jumpy)
+        assert float(again.high) == pytest.approx(7 * float(found.high))
+
+
 BMM = Kernel("gemm", {"b": 4.0, "m": 64.0, "n": 64.0, "k": 65.0, "a": 2.0, "w": 0.5, "c": 2.0}, "bmm", "bf16-int4_g128")
 ((ODD, _),) = keys(BMM.family, BMM.sizes, BMM.dtype, BMM.op)
 ORDER = [

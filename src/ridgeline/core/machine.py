@@ -50,9 +50,12 @@ class Fitted:
     nearby: str | Packed = field(
         default="", repr=False
     )  # what corrects the formula: timings (`families/nearby.py`) or trees (`families/tree.py`, `families/forest.py`)
+    jitter: float = (
+        0.0  # seconds that the interval has in quadrature: short kernels differ by more than a share of their time
+    )
 
     DOCUMENT: ClassVar = (
-        "coefficients", "error", "p90", "low", "high", "cases", "source", "ranges", "borrowed",
+        "coefficients", "error", "p90", "low", "high", "jitter", "cases", "source", "ranges", "borrowed",
     )  # fmt: skip
 
     @property

@@ -29,9 +29,10 @@ if TYPE_CHECKING:  # the formulas bring numpy, which listing machines does witho
 FOLDER = Path(__file__).with_name("catalog") / "fitted"
 DEFAULTS = FOLDER / "defaults.json"
 STATISTICS = ("error", "p90", "low", "high")
-KEYS = {"coefficients", "source", "cases", "ranges", "borrowed", "nearby", *STATISTICS}
+KEYS = {"coefficients", "source", "cases", "ranges", "borrowed", "nearby", "jitter", *STATISTICS}
 RANGE = (1e-9, MAX_SIZE)  # of sizes
 SHARES = (1e-12, 1e12)  # of errors, relative
+MAX_JITTER = 1.0  # seconds
 SAME_AS = " same as "  # between two names of an archive: the text of the first is written at the second
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date that an archive can have
 TIMINGS = re.compile(r"[A-Za-z0-9_+. \n-]*")
@@ -97,6 +98,7 @@ def _row(table: Mapping[str, Any], place: str, door: Door, family: Family) -> Fi
         },
         borrowed=bool(borrowed),
         nearby=_timings(table.get("nearby", ""), f"{place}.nearby", door, family),
+        jitter=door.number(table.get("jitter", 0.0), f"{place}.jitter", 0.0, MAX_JITTER),
     )
 
 
@@ -153,7 +155,7 @@ def write(path: Path, tables: Mapping[str, Mapping[Key, Fitted]]) -> None:
     for table, rows in tables.items():
         lines, shared = [], tables.get(_shared(table), {})
         for key, row in rows.items():
-            known = to_document(shared[key]) if key in shared else {"borrowed": row.borrowed}
+            known = to_document(shared[key]) if key in shared else {"borrowed": row.borrowed, "jitter": 0.0}
             document = {name: value for name, value in to_document(row).items() if known.get(name) != value}
             lines.append(f"  {json.dumps(str(key))}: {json.dumps(document)}")
         parts.append(f" {json.dumps(table)}: {{\n" + ",\n".join(lines) + "\n }")

@@ -113,7 +113,10 @@ class Expected:
             widening = kernel.selected.widening * (1 + WIDENING_PER_DOUBLING * beyond)
             fitted = np.log(getattr(kernel.selected.fitted, end))
             widest = np.maximum(np.abs(fitted), WIDEST)
-            relative = kernel.bounded(end, np.exp(np.clip(fitted * widening, -widest, widest)) - 1)
+            # of another run, however long the kernel takes; kernels that do not apply to a case take no time
+            jitter = kernel.selected.fitted.jitter / np.maximum(kernel.time, 1e-300)
+            width = np.clip(np.hypot(fitted * widening, jitter), 0.0, widest)
+            relative = kernel.bounded(end, np.exp(-width if end == "low" else width) - 1)
             share = kernel.time / np.maximum(self.unbounded, 1e-300) if len(self.kernels) > 1 else 1.0
             weighted = weighted + relative * share
         return self._or_flat(weighted, uncalibrated) if np.any(self.uncovered) else weighted

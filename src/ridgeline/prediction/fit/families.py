@@ -99,7 +99,8 @@ def _judged(
     shared = [name for name in groups[0].sizes if all(name in timed.sizes for timed in groups)]
     sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in shared}
     table = similar.table(*_timings(groups, coefficients), process) if process else None
-    low, high = ends(ratio, table.lowest(sizes) - table.correction(sizes) if table else 0.0)
+    predicted = np.concatenate([timed.times for timed in groups]) / ratio
+    low, high, jitter = ends(ratio, table.lowest(sizes) - table.correction(sizes) if table else 0.0, predicted)
     return Fitted(
         coefficients=dict(coefficients),
         error=rounded(errors.median),
@@ -114,6 +115,7 @@ def _judged(
             if values.min() > 0 and values.max() > values.min()
         },
         nearby=table.text() if table else "",
+        jitter=jitter,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +20,46 @@ STEPS = 57  # from one to the other
 RUN_TO_RUN = (
     0.02  # of the logarithm: another run of a case on another day differs by that from those that were held out
 )
+JITTERS = (0.0, 0.05e-6, 0.1e-6, 0.15e-6, 0.2e-6, 0.3e-6, 0.5e-6, 1e-6, 2e-6, 5e-6)  # seconds, of which one is chosen
+MIN_TIMINGS = 60  # from which the widths of short and long kernels can be told apart
 
 
-def ends(ratio: Vector, lowest: Vector | float = 0.0) -> tuple[float, float]:
+class Ends(NamedTuple):
+    """Factors of the time, and seconds that are added to their logarithms in quadrature, over the time."""
+
+    low: float
+    high: float
+    jitter: float = 0.0
+
+
+def ends(ratio: Vector, lowest: Vector | float = 0.0, predicted: Vector | None = None) -> Ends:
     """The narrowest quantiles of the ratios, as far from either tail, that hold the share that is promised; with what
     two runs differ by, added in quadrature: most timings of a fit are of the same runs.
 
-    `lowest` is the logarithm of the low end that a case has anyway, because larger sizes may take that little.
+    `lowest` is the logarithm of the low end that a case has anyway, because larger sizes may take that little. With the
+    `predicted` seconds, part of the width may be seconds instead of a share of the time: as many as give the least interval
+    score (Gneiting and Raftery 2007), the mean width plus 2 / (1 - share) times what lies outside.
     """
+    known = predicted is not None and len(ratio) >= MIN_TIMINGS
+    errors, anyway = np.log(ratio), np.minimum(lowest, 0.0)
     share = min(INSIDE + 2 * TAIL_TIMINGS / len(ratio), 1 - 2 * MIN_TAIL)
-    anyway = np.exp(np.minimum(lowest, 0.0))
-    low = high = 1.0
+    scored = []
+    for jitter in JITTERS if known else JITTERS[:1]:
+        own = jitter / predicted if predicted is not None and jitter else np.zeros(len(ratio))
+        low, high = _widths(errors, own, anyway, share)
+        under, over = -np.hypot(low, own), np.hypot(high, own)
+        outside = np.maximum(np.minimum(under, anyway) - errors, 0) + np.maximum(errors - over, 0)
+        scored.append((float(np.mean(over - under + 2 / (1 - INSIDE) * outside)), jitter, low, high))
+    _, jitter, low, high = min(scored)
+    return Ends(math.exp(-math.hypot(low, RUN_TO_RUN)), math.exp(math.hypot(high, RUN_TO_RUN)), jitter)
+
+
+def _widths(errors: Vector, own: Vector, anyway: Vector | float, share: float) -> tuple[float, float]:
+    """Distances of both ends from the time, as logarithms, next to what is each case's own in quadrature."""
+    beyond = np.copysign(np.sqrt(np.maximum(errors**2 - own**2, 0.0)), errors)
+    low = high = 0.0
     for tail in np.linspace(MAX_TAIL, MIN_TAIL, STEPS):
-        low = min(float(np.quantile(ratio, tail)), 1.0)
-        high = max(float(np.quantile(ratio, 1 - tail)), 1.0)
-        if np.mean((ratio >= np.minimum(low, anyway)) & (ratio <= high)) >= share:
+        low, high = max(-float(np.quantile(beyond, tail)), 0.0), max(float(np.quantile(beyond, 1 - tail)), 0.0)
+        if np.mean(((beyond >= -low) | (errors >= anyway)) & (beyond <= high)) >= share:
             break
-    return math.exp(-math.hypot(math.log(low), RUN_TO_RUN)), math.exp(math.hypot(math.log(high), RUN_TO_RUN))
+    return low, high
