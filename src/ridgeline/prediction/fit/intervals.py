@@ -21,6 +21,7 @@ RUN_TO_RUN = (
     0.02  # of the logarithm: another run of a case on another day differs by that from those that were held out
 )
 JITTERS = (0.0, 0.05e-6, 0.1e-6, 0.15e-6, 0.2e-6, 0.3e-6, 0.5e-6, 1e-6, 2e-6, 5e-6)  # seconds, of which one is chosen
+MAX_SHARE = 0.25  # of what the shortest tenth takes, that these seconds may be: what is shorter yet is not known from them
 MIN_TIMINGS = 60  # from which the widths of short and long kernels can be told apart
 
 
@@ -41,10 +42,11 @@ def ends(ratio: Vector, lowest: Vector | float = 0.0, predicted: Vector | None =
     score (Gneiting and Raftery 2007), the mean width plus 2 / (1 - share) times what lies outside.
     """
     known = predicted is not None and len(ratio) >= MIN_TIMINGS
+    most = MAX_SHARE * float(np.quantile(predicted, 0.1)) if predicted is not None and known else 0.0
     errors, anyway = np.log(ratio), np.minimum(lowest, 0.0)
     share = min(INSIDE + 2 * TAIL_TIMINGS / len(ratio), 1 - 2 * MIN_TAIL)
     scored = []
-    for jitter in JITTERS if known else JITTERS[:1]:
+    for jitter in (each for each in JITTERS if each <= most):
         own = jitter / predicted if predicted is not None and jitter else np.zeros(len(ratio))
         low, high = _widths(errors, own, anyway, share)
         under, over = -np.hypot(low, own), np.hypot(high, own)
