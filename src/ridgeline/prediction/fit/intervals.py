@@ -21,7 +21,9 @@ RUN_TO_RUN = (
     0.02  # of the logarithm: another run of a case on another day differs by that from those that were held out
 )
 JITTERS = (0.0, 0.05e-6, 0.1e-6, 0.15e-6, 0.2e-6, 0.3e-6, 0.5e-6, 1e-6, 2e-6, 5e-6)  # seconds, of which one is chosen
-MAX_SHARE = 0.25  # of what the shortest tenth takes, that these seconds may be: what is shorter yet is not known from them
+MAX_SHARE = (
+    0.25  # of what the shortest tenth takes, that these seconds may be: what is shorter yet is not known from them
+)
 MIN_TIMINGS = 60  # from which the widths of short and long kernels can be told apart
 
 
@@ -41,13 +43,14 @@ def ends(ratio: Vector, lowest: Vector | float = 0.0, predicted: Vector | None =
     `predicted` seconds, part of the width may be seconds instead of a share of the time: as many as give the least interval
     score (Gneiting and Raftery 2007), the mean width plus 2 / (1 - share) times what lies outside.
     """
-    known = predicted is not None and len(ratio) >= MIN_TIMINGS
-    most = MAX_SHARE * float(np.quantile(predicted, 0.1)) if predicted is not None and known else 0.0
+    times = np.full(len(ratio), np.inf) if predicted is None else predicted
+    told_apart = predicted is not None and len(ratio) >= MIN_TIMINGS
+    most = MAX_SHARE * float(np.quantile(times, 0.1)) if told_apart else 0.0
     errors, anyway = np.log(ratio), np.minimum(lowest, 0.0)
     share = min(INSIDE + 2 * TAIL_TIMINGS / len(ratio), 1 - 2 * MIN_TAIL)
     scored = []
     for jitter in (each for each in JITTERS if each <= most):
-        own = jitter / predicted if predicted is not None and jitter else np.zeros(len(ratio))
+        own = jitter / times
         low, high = _widths(errors, own, anyway, share)
         under, over = -np.hypot(low, own), np.hypot(high, own)
         outside = np.maximum(np.minimum(under, anyway) - errors, 0) + np.maximum(errors - over, 0)
