@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ridgeline as rl
 from ridgeline.core.families import columns
 from ridgeline.programs.ops.pooling import thread_steps
 
@@ -52,6 +53,24 @@ def test_the_limits_are_where_the_plan_changes() -> None:
 
 def test_threads_of_pools_take_places_channels_and_taps_one_after_the_other() -> None:
     # 7 x 7 outputs of 256 channels: 4 x 4 x 64 threads, so 2 x 2 places and 4 channels of 9 taps each; a block per image
-    assert thread_steps(15.0, 256.0, 7.0, 7.0, 9.0) == {"steps": 4 * 4 * 9.0, "blocks": 15.0}
+    steps = thread_steps(15.0, 256.0, 7.0, 7.0, 9.0, 4.0, 2.0)
+    assert steps == {"steps": 4 * 4 * 9.0, "fetched": 4 * 4 * 4.0, "blocks": 15.0, "lanes": 64.0, "side": 7.0}
     # 56 x 56 of 64: 32 along the width and 32 channels; two rows a block
-    assert thread_steps(1.0, 64.0, 56.0, 56.0, 9.0) == {"steps": 2 * 2 * 2 * 9.0, "blocks": 28.0}
+    steps = thread_steps(1.0, 64.0, 56.0, 56.0, 9.0, 4.0, 2.0)
+    assert steps == {"steps": 2 * 2 * 2 * 9.0, "fetched": 2 * 2 * 2 * 4.0, "blocks": 28.0, "lanes": 32.0, "side": 56.0}
+
+
+def test_channels_of_a_sector_are_fetched_with_the_first_of_them() -> None:
+    """Eight threads along channels of two bytes fill half a sector of 32 bytes: every second step finds its own there."""
+    assert thread_steps(1.0, 14.0, 9.0, 9.0, 9.0, 1.0, 2.0)["fetched"] == 2 * 2 * 2 * 0.5
+
+
+def test_windows_that_overlap_fetch_less_than_they_look_at() -> None:
+    """A pixel that another window of the block has read is in the cache: 4 fresh ones of 9 with strides of 2, 16 of 16 without overlap."""
+    kernels = [
+        rl.ops.max_pool2d(4, 64, 32, 32, size, stride, 0, layout="nhwc").kernels[0] for size, stride in ((2, 2), (4, 4))
+    ]
+    for kernel in kernels:
+        assert kernel.sizes["fetched"] == kernel.sizes["steps"]
+    overlapping = rl.ops.max_pool2d(4, 64, 33, 33, 3, 2, 0, layout="nhwc").kernels[0]
+    assert overlapping.sizes["fetched"] == pytest.approx(overlapping.sizes["steps"] * 33**2 / 16**2 / 9)

@@ -359,7 +359,7 @@ def test_every_coefficient_and_every_effect_matters_to_some_case(name: str) -> N
     if name in ("weight_only", "weight_tiles"):
         case |= {"w": 4.125 / 8}  # four bits and a scale of sixteen for 128 of them
     if name == "stream":
-        case |= {"steps": np.minimum(case["elements"], 200.0), "blocks": case["elements"] / 4096}
+        case |= {"steps": np.minimum(case["elements"], 200.0), "fetched": 40.0, "blocks": case["elements"] / 4096}
     cases = [case, {**case, "apart": 1.0}] if name == "rows" else [case]  # rows, and sums of what lies a row apart
 
     def times(numbers: dict[str, float]) -> list[Any]:

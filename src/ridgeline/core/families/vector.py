@@ -31,6 +31,7 @@ STREAM = {
     "full": Coefficient(4e6, 1e5, 1e8, "bytes from which it gets there"),
     "chunk": Coefficient(5e-10, 1e-11, 1e-8, "seconds per element of the piece of a tensor that one block takes", True),
     "chain": Coefficient(3e-7, 1e-9, 5e-6, "seconds of a step of those that a thread takes one after the other", True),
+    "fetch": Coefficient(2e-7, 1e-9, 5e-6, "seconds that those steps take longer whose data is in no cache", True),
 }
 
 ROWS = {
@@ -72,7 +73,8 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
         time = overlapped(time, piece * c["chunk"], c, off)
     if c["chain"] and "chain" not in off:
         rounds = np.maximum(g.get("blocks", 0.0) / (CORE_BLOCKS * hw.cores), 1.0)
-        time = overlapped(time, rounds * g.get("steps", 0.0) * c["chain"], c, off)
+        alone = g.get("steps", 0.0) * c["chain"] + g.get("fetched", 0.0) * c["fetch"]
+        time = overlapped(time, rounds * alone, c, off)
     if "ramp" not in off:
         time = time + c["ramp"] * moved / (moved + c["full"])
     return time if "launch" in off else time + c["launch"] * g["launches"]
@@ -159,7 +161,13 @@ CHUNKS = Effect("chunk", "chunks of one block", "shape")
 CHAIN = Effect("chain", "steps of one thread", "shape")
 STREAMING_EFFECTS = (TURN, CACHE, ARITHMETIC, CHUNKS, CHAIN, OVERLAP, RAMP, LAUNCH)
 STREAMING = Family(
-    "stream", stream, STREAM, STREAMING_EFFECTS, ("read", "written", "elements"), BYTES, ("piece", "steps")
+    "stream",
+    stream,
+    STREAM,
+    STREAMING_EFFECTS,
+    ("read", "written", "elements"),
+    BYTES,
+    ("piece", "steps", "blocks", "fetched", "side", "lanes"),
 )
 ROWS_EFFECTS = (AGAIN, CACHE, CROWD, ALONE, OVERLAP, DEEP, LAUNCH)
 ROWWISE = Family("rows", rows, ROWS, ROWS_EFFECTS, ("rows", "cols", "per_row"), BYTES, ("pixels",))

@@ -230,7 +230,7 @@ def optional(key: Key) -> tuple[str, ...]:
     if key.op in CHUNKED:
         return ("chunk",)
     if key.op in STEPPED:
-        return ("chain",)
+        return ("chain",) if key.op == "sum_columns" else ("chain", "fetch")
     if key.family != "conv":
         return ("parts", "several") if key.family == "gemm" else ()
     if "alone" in key.variant:  # sums tap by tap, no products in tiles

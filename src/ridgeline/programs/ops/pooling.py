@@ -20,6 +20,7 @@ PLACE = "fp64"  # as wide as the 64-bit place of a maximum
 PLACE_BYTES = 8.0
 # PyTorch's kernels over channels last: threads of a block, places along a side and channels that a thread takes at most
 BLOCK_THREADS, WARP, SIDE_PLACES, THREAD_CHANNELS = 1024.0, 32.0, 2.0, 4.0
+SECTOR = 32.0  # bytes that a cache fetches at once
 PLANE_THREADS = 256.0  # of a block of the gradient, channel by channel: every plane has blocks of its own
 # what a pixel of it costs before it looks at a window, and an idle thread, in windows; of timings on an H200
 PIXEL_WINDOWS, IDLE_WINDOWS = 20.0, 4.0
@@ -31,10 +32,14 @@ def _power(size: Array) -> Array:
     return power
 
 
-def thread_steps(images: Array, channels: Array, h: Array, w: Array, each: Array) -> dict[str, Array]:
-    """Steps of a thread over channels last (its places x its channels x steps of `each` place), and the blocks of all.
+def thread_steps(
+    images: Array, channels: Array, h: Array, w: Array, each: Array, fresh: Array, size: float
+) -> dict[str, Array]:
+    """Steps of a thread over channels last (its places x its channels x steps of `each` place), those of them that find their `size`
+    bytes in no cache (`fresh` of each place), and the blocks of all.
 
-    A block has threads along the channels, then along the width, then the height, as many as powers of two fit.
+    A block has threads along the channels, then along the width, then the height, as many as powers of two fit. Channels that
+    share a sector of the cache come with the first of them.
     """
     across = np.minimum(_power(channels), WARP)
     along = np.minimum(_power(w), BLOCK_THREADS / across)
@@ -44,7 +49,14 @@ def thread_steps(images: Array, channels: Array, h: Array, w: Array, each: Array
     taken = np.ceil(channels / (across * slices))
     places = np.minimum(np.ceil(w / along), SIDE_PLACES) * np.minimum(np.ceil(h / down), SIDE_PLACES)
     blocks = images * slices * np.ceil(w / (along * SIDE_PLACES)) * np.ceil(h / (down * SIDE_PLACES))
-    return {"steps": places * taken * each, "blocks": blocks}
+    sectors = taken * np.minimum(across * size / SECTOR, 1.0)
+    return {
+        "steps": places * taken * each,
+        "fetched": places * sectors * fresh,
+        "blocks": blocks,
+        "lanes": across,
+        "side": w,
+    }
 
 
 def _kernel(
@@ -63,7 +75,9 @@ def pool_kernel(
     """The kernel of a pool: so many planes of so many channels, of which so many bytes are read."""
     count = planes * outputs[0] * outputs[1]
     written = count * (dtype_row(dtype).bytes + PLACE_BYTES)
-    threads = thread_steps(planes / channels, channels, *outputs, taps)
+    each = dtype_row(dtype).bytes
+    fresh = np.minimum(read / (each * count), taps)  # pixels of an image over its outputs
+    threads = thread_steps(planes / channels, channels, *outputs, taps, fresh, each)
     return _kernel("max_pool", layout, read, written, taps * count, dtype, threads)
 
 
@@ -76,7 +90,9 @@ def gradient_kernel(
     idle = np.ceil(h * w / PLANE_THREADS) * PLANE_THREADS - h * w if layout == "nchw" else 0.0
     handled = (h * w * (PIXEL_WINDOWS + windows) + idle * IDLE_WINDOWS) / PIXEL_WINDOWS
     read, written = planes * outputs * (each + PLACE_BYTES), planes * h * w * each
-    threads = thread_steps(planes / channels, channels, h, w, np.ceil(np.sqrt(windows)) ** 2)
+    looked = np.ceil(np.sqrt(windows)) ** 2
+    fresh = np.minimum(outputs / (h * w), looked)
+    threads = thread_steps(planes / channels, channels, h, w, looked, fresh, PLACE_BYTES)
     return _kernel("max_pool_backward", layout, read, written, planes * handled, dtype, threads)
 
 
