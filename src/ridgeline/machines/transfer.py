@@ -11,7 +11,7 @@ a coefficient means decides how it moves to another machine:
     other kernels below half of the peak     the same, up to the most that is known: older instructions, or units that are not filled;
                                              judged at a usual tile, whose operands take as many cycles on units of any rate
     vector products                          at most the rate that the board's power pays for
-    matrix products                          the same share of the rate that the board's power pays for, where energies were measured
+    matrix products                          the same share of the rate that the board's power pays for, where energies are known
     a long row of a softmax                  at most as long as one core takes at its share of the bandwidth
 """
 
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from ..core.machine import Fitted, Machine
 from .defaults import defaults
-from .power import base, cores, powered
+from .power import MEASURED, base, cores, powered
 
 if TYPE_CHECKING:  # the formulas bring numpy, which listing machines does without
     from ..core.families import Key
@@ -164,7 +164,10 @@ class Move:
             max(defaults("lender_bytes_per_cycle")[lender] / fed, 1.0) if (fed := bytes_per_cycle(machine)) else 1.0,
             {dtype: powered(machine, dtype) for dtype in VECTOR_FORMATS},
             defaults("lender_powered").get(lender, 1.0),
-            {dtype: (powered(machine, dtype), share) for dtype, share in defaults("matrix_powered").items()},
+            {
+                dtype: (powered(machine, dtype), share if lender in MEASURED else 1.0)
+                for dtype, share in defaults("matrix_powered").items()
+            },
             1 / (fed * mine) if fed and mine else inf,
         )
 
