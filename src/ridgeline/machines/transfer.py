@@ -201,14 +201,14 @@ class Move:
             paid, excess = self._paid_for(key.dtype, values)
             values["compute"] *= paid
             if paid < 1.0:
-                high = exp(hypot(log(max(high, 1.0)), log(excess)))
+                high = exp(hypot(log(max(high, 1.0)), log(min(excess, 1 / paid))))
         return replace(row, coefficients=values, high=high, borrowed=True)
 
     def _paid_for(self, dtype: str, values: Mapping[str, float]) -> tuple[float, float]:
         """Part of a kernel's rate in its largest tiles that the board's power pays for, and how much faster that is than without a pause.
 
         The lender's kernels were timed one by one, and reach somewhat more than its power pays for without a pause: the machine's
-        are taken to reach as much more than its own, and the end of their interval to be as much later.
+        are taken to reach as much more than its own, and the end of their interval to be later by that, or by what the power takes from them.
         """
         mine, lender = self.paid.get(dtype.partition("_")[0], (1.0, 1.0))
         reached = values["compute"] * values.get("sustained", 1.0) / (1 + values.get("tile", 0.0) / LARGE_SIDE)
