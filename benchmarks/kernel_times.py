@@ -45,7 +45,8 @@ from ridgeline.core.machine import Fitted, Machine
 from ridgeline.machines import coefficients as files
 from ridgeline.machines import load as machines
 from ridgeline.machines.defaults import defaults as default_figures
-from ridgeline.machines.transfer import BEYOND, WITHIN, base, borrowed, library
+from ridgeline.machines.power import base
+from ridgeline.machines.transfer import BEYOND, WITHIN, borrowed, library
 from ridgeline.prediction import fit as fitting
 
 GPUS = {

@@ -11,7 +11,7 @@ import ridgeline as rl
 from ridgeline.core.errors import MissingFigure, SchemaError, UnknownName
 from ridgeline.core.figure import KINDS, Figure
 from ridgeline.core.machine import Machine
-from ridgeline.machines import files, reader, schema, transfer
+from ridgeline.machines import files, power, reader, schema, transfer
 from ridgeline.machines.load import USUAL, load
 
 CATALOG = sorted(path.stem for path in files.CATALOG.glob("*.toml"))
@@ -402,7 +402,7 @@ def test_every_gpu_has_what_borrowed_coefficients_need(name: str) -> None:
     """Cores and their clock; and, but for Apple's, the size of the last-level cache."""
     machine = load(name)
     assert transfer.clock(machine)
-    assert transfer.cores(machine)
+    assert power.cores(machine)
     assert machine.vendor == "Apple" or machine.level("l2").total
 
 

@@ -15,7 +15,7 @@ from ridgeline.core.figure import Figure
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.machines import coefficients as files
 from ridgeline.machines import load as machines
-from ridgeline.machines import transfer
+from ridgeline.machines import power, transfer
 from ridgeline.machines.defaults import defaults
 from ridgeline.machines.files import names
 
@@ -38,7 +38,7 @@ def with_clock(machine: Machine, hertz: float) -> Machine:
 def test_figures_of_lenders_are_those_of_the_catalog() -> None:
     for architecture, name in LENDING.items():
         lender = machines.load(name)
-        assert transfer.base(lender.architecture) == architecture
+        assert power.base(lender.architecture) == architecture
         assert defaults("lender_clock")[architecture] == transfer.clock(lender)
     for architecture, figure in defaults("lender_per_cycle").items():
         assert figure == pytest.approx(transfer.per_cycle(machines.load(LENDING[architecture])), rel=1e-4)
@@ -47,11 +47,47 @@ def test_figures_of_lenders_are_those_of_the_catalog() -> None:
         assert defaults("lender_bytes_per_cycle")[architecture] == pytest.approx(fed, rel=1e-3)
     for architecture, name in LENDING.items():
         share = defaults("lender_powered").get(architecture, 1.0)
-        assert share == pytest.approx(transfer.powered(machines.load(name), "fp32"), rel=1e-3), name
+        assert share == pytest.approx(power.powered(machines.load(name), "fp32"), rel=1e-3), name
     measured = machines.load("h200-sxm").energy
     assert defaults("vector_energy")["hopper"] == pytest.approx(measured["flop.vector.fp32"].measured, rel=1e-3)
+    for dtype, joules in defaults("matrix_energy_hopper").items():
+        assert joules == pytest.approx(measured[f"flop.tensor.{dtype}"].measured, rel=1e-3)
+        assert defaults("matrix_powered")[dtype] == pytest.approx(power.powered(machines.load("h200-sxm"), dtype), 1e-3)
+    assert defaults("power")["per_core"] == pytest.approx(700 / 132, rel=1e-3)
     share = measured["static"].measured / machines.load("h200-sxm").tdp.stated  # type: ignore[operator]
     assert defaults("static_power")["share"] == pytest.approx(share, abs=0.001)
+
+
+def test_a_board_with_less_power_per_core_multiplies_at_a_lower_clock() -> None:
+    """Two H100 PCIe were reported at 472 to 504 TFLOP/s in bf16 and 226 to 243 in tf32, without a pause (machines/power.py)."""
+    board = machines.load("h100-pcie")
+    assert 460e12 < power.powered(board, "bf16") * 756e12 < 504e12
+    assert 226e12 < power.powered(board, "tf32") * 378e12 < 243e12
+    assert power.saved(machines.load("h100-sxm")) == power.saved(machines.load("gh200")) == defaults("power")["saved"]
+    assert power.powered(machines.load("rtx-4090"), "bf16") == power.powered(machines.load("b200-sxm"), "bf16") == 1.0
+    for side, reported in ((4096, 496e12), (8192, 493e12), (10240, 487e12)):
+        made = rl.predict(rl.ops.gemm(m=side, n=side, k=side), board)
+        assert made.low <= 2 * side**3 / reported <= made.high
+        assert made.time == pytest.approx(2 * side**3 / reported, rel=0.15)
+
+
+@pytest.mark.parametrize(("name", "reported"), [("l4", 57e12), ("l40s", 269e12)])
+def test_boards_of_ada_multiply_as_fast_as_their_power_pays_for(name: str, reported: float) -> None:
+    made = rl.predict(rl.ops.gemm(m=8192, n=8192, k=8192), name)
+    assert made.low <= 2 * 8192**3 / reported <= made.high
+    assert made.time == pytest.approx(2 * 8192**3 / reported, rel=0.15)
+
+
+def test_kernels_below_what_the_power_pays_for_keep_their_share() -> None:
+    move = transfer.Move.between("hopper", machines.load("h100-pcie"))
+    slow, fast = (move.adapted(Key("gemm", "bf16"), row("gemm", compute=share, tile=1.0)) for share in (0.5, 0.9))
+    assert slow.coefficients["compute"] == 0.5
+    assert fast.coefficients["compute"] == pytest.approx(0.9 * 0.623 / 0.725, rel=0.01)
+    assert fast.high > slow.high
+    same = transfer.Move.between("hopper", machines.load("h100-sxm"))
+    alike = same.adapted(Key("gemm", "bf16"), row("gemm", compute=0.9))
+    assert alike.coefficients["compute"] == pytest.approx(0.9, 1e-3)
+    assert alike.high == pytest.approx(row("gemm").high, 1e-4)
 
 
 @pytest.mark.parametrize(
@@ -238,8 +274,8 @@ def test_boards_short_of_power_reach_what_was_timed_on_them() -> None:
 
 
 def test_tensor_products_are_not_held_to_the_energy_of_vector_units() -> None:
-    found = transfer.Move.between("hopper", machines.load("l4")).adapted(
-        Key.parse("gemm.bf16"), row("gemm", compute=0.9)
+    found = transfer.Move.between("hopper", machines.load("t4")).adapted(
+        Key.parse("gemm.fp16"), row("gemm", compute=0.9)
     )
     assert found.coefficients["compute"] == 0.9
 

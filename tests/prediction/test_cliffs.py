@@ -52,6 +52,23 @@ def test_what_is_less_work_is_no_neighbour() -> None:
     ) < float(made.prediction.time)
 
 
+@pytest.mark.parametrize("groups", [64, 128, 256])
+def test_more_groups_are_less_work_and_no_kernel_switch(groups: int) -> None:
+    """Also where no more groups divide the channels: every channel is one."""
+    sizes = {"batch": 8, "c_in": 256, "c_out": 256, "h": 28, "w": 28, "kernel": 3, "stride": 1, "padding": 1}
+    made = asked("conv2d", "h200-sxm", **sizes, groups=groups, dtype="bf16")
+    assert not [text for text in made.remarks if "groups=" in text]
+
+
+def test_a_switch_that_timings_do_not_reach_is_called_extrapolated() -> None:
+    sizes = {"batch": 8, "c_in": 512, "c_out": 512, "h": 28, "w": 28, "kernel": 3, "stride": 1, "padding": 1}
+    made = asked("conv2d", "h200-sxm", **sizes, groups=128, dtype="bf16")
+    assert float(made.prediction.distance) > 1.5
+    notes = [text for text in made.remarks if text.startswith("kernel switch")]
+    assert notes
+    assert all(text.endswith("extrapolated from timings of this machine") for text in notes)
+
+
 @pytest.mark.parametrize("machine", ["h200-sxm", "b200-sxm", "xeon-8480plus"])
 def test_an_aligned_size_has_nothing_to_pad(machine: str) -> None:
     made = asked("gemm", machine, m=4096, n=4096, k=4096, dtype="bf16")

@@ -266,6 +266,14 @@ def test_energy_is_flops_bytes_and_static_power_within_the_limit() -> None:
     assert work_energy(made.decode, type("F", (), {"per_byte": lambda s, m: 0.0, "per_flop": lambda s, e: 0.0})()) == 0  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["h100-pcie", "h100-nvl", "h100-sxm", "h200-sxm"])
+def test_a_power_limit_takes_no_more_than_a_lower_clock_does(name: str) -> None:
+    """Less power per core is a lower voltage, not the energy of full speed at half the power: decoding, which streams, keeps its time."""
+    made = rl.model("llama-3-8b", name)
+    assert float(made.prefill_time) < 1.3 * float(made.prefill.time)
+    assert float(made.decode_time) <= 1.01 * float(made.decode.time) + made.software.host(1.0)
+
+
 def test_layouts_and_batches_are_chosen_by_level_memory_and_price() -> None:
     described, machines = architecture("llama-3-70b"), [rl.machine(name) for name in ("h100-sxm", "h200-sxm")]
     level = ServiceLevel(ttft=0.5, tpot=0.03)

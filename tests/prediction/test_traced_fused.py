@@ -285,6 +285,7 @@ def test_a_compute_bound_program_slows_down_to_the_power_limit() -> None:
     assert power < 1.1 * 700
     assert any("power-limited" in note for note in program.notes)
     assert predict_trace(elementwise(("relu", ["i"], "o"), outputs=("o",)).trace(), H200).slowdown == 1.0
+    assert 1.0 < predict_trace(b.trace(), "h100-pcie").slowdown < 1.3  # the energies of an H200, at a lower clock
     assert predict_trace(b.trace(), "a100-sxm-80gb").slowdown == 1.0  # no energy figures: nothing is claimed
 
 

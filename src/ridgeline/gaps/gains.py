@@ -314,7 +314,7 @@ GAINS: dict[str, Gain] = {
     "engine": _engine,
     "single": single,
     "padding": _padding,
-    "graph": lambda gap, signs: _launching(gap) * (1 - graph_node_share()),
+    "graph": lambda gap, signs: _launching(gap) * (1 - graph_node_share(gap.target.machine)),
     "launch": lambda gap, signs: min(_launching(gap), gap.measured),
     "fuse": _fuse,
     # half the bytes of the largest operand

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from ..core.errors import InputError
 from ..core.machine import Machine
-from .transfer import base, library
+from .power import base
+from .transfer import library
 
 GENERATIONS: Mapping[str, tuple[str, ...]] = {
     "NVIDIA": ("pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell"),

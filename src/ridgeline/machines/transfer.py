@@ -11,6 +11,7 @@ a coefficient means decides how it moves to another machine:
     other kernels below half of the peak     the same, up to the most that is known: older instructions, or units that are not filled;
                                              judged at a usual tile, whose operands take as many cycles on units of any rate
     vector products                          at most the rate that the board's power pays for
+    matrix products                          the same share of the rate that the board's power pays for, where energies are known
     a long row of a softmax                  at most as long as one core takes at its share of the bandwidth
 """
 
@@ -19,18 +20,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import inf
+from math import exp, hypot, inf, log
 from typing import TYPE_CHECKING
 
-from ..core.errors import InputError
 from ..core.machine import Fitted, Machine
 from .defaults import defaults
+from .power import MEASURED, base, cores, powered
 
 if TYPE_CHECKING:  # the formulas bring numpy, which listing machines does without
     from ..core.families import Key
 
 Tables = Callable[[str], Mapping["Key", Fitted]]
-CORE_UNITS = ("sm", "cu", "xe_core", "gpu_core")  # vendors' names of the units that kernels' blocks are dealt to
 WITHIN, BEYOND = "within", "beyond"  # tables of an architecture: for machines of it, and for all others
 # The architectures that lend, most alike first. Kernels for one generation of tensor units are mostly written for it,
 # so those with the same instructions come first; boards that are short of power (turing, ada) come last.
@@ -65,6 +65,7 @@ UNFILLED = ("attention", "attention_backward", "conv")  # families with kernels 
 COMPILED = ("triton",)
 UNALIGNED = frozenset(("odd", "loose"))  # variants of products
 USUAL_SIDE = 64.0  # of a tile of 128 x 128: rows times columns over their sum
+LARGE_SIDE = 256 * 128 / (256 + 128)  # of the largest tile
 # Of the peak, at that tile: kernels that leave the units half empty, and those that fill them.
 HALF_FILLED, FILLED = 0.4, 0.5
 MAX_FILLED = 0.7  # that they reach where the units are slower: FlashAttention-2 on an A100
@@ -72,6 +73,8 @@ WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower 
 STREAMS_CACHE = ("decode",)  # families whose kernels stream keys and values: how fast depends on the architecture
 VECTOR_PRODUCTS = ("gemm", "conv")  # families of products that run on the vector units where there are no others
 VECTOR_FORMATS = ("fp32",)  # whose energy per flop is known
+# Families with kernels that can reach the power limit.
+POWER_LIMITED = ("gemm", "conv", "attention", "attention_backward", "moe", "weight_only")
 # A block streams a long row; timings of many rows alone do not say how fast, and fits leave it anywhere.
 SHORT, STREAMED = "short", 8.0  # the variant of rows that a warp holds; bytes of an element, read and written in fp32
 SHARES = ("compute", "memory", "sustained")  # of a ceiling: at most 1
@@ -98,11 +101,6 @@ def newest(asked: str, timed: Iterable[str]) -> str:
 def unaligned(key: Key) -> bool:
     """Whether rows of a product begin off the addresses that its fast kernels load from."""
     return key.family == "gemm" and not UNALIGNED.isdisjoint(key.variant.split("-"))
-
-
-def base(architecture: str) -> str:
-    """`blackwell-ultra` is a blackwell."""
-    return architecture.partition("-")[0]
 
 
 def sources(architecture: str) -> tuple[str, ...]:
@@ -154,6 +152,7 @@ class Move:
     scarcer: float  # how much less main memory gives a core per cycle; 1 where it gives as much
     powered: Mapping[str, float]  # share of the peak that the board's power pays for, by dtype
     lender_powered: float  # and that of the lender
+    paid: Mapping[str, tuple[float, float]]  # the same of matrix products, by dtype: of the machine, and of the lender
     core_byte: float = inf  # seconds of one core for a byte, at its share of the bandwidth
 
     @classmethod
@@ -165,6 +164,10 @@ class Move:
             max(defaults("lender_bytes_per_cycle")[lender] / fed, 1.0) if (fed := bytes_per_cycle(machine)) else 1.0,
             {dtype: powered(machine, dtype) for dtype in VECTOR_FORMATS},
             defaults("lender_powered").get(lender, 1.0),
+            {
+                dtype: (powered(machine, dtype), share if lender in MEASURED else 1.0)
+                for dtype, share in defaults("matrix_powered").items()
+            },
             1 / (fed * mine) if fed and mine else inf,
         )
 
@@ -193,7 +196,24 @@ class Move:
         for name in SHARES:
             if values.get(name, 0.0) > 1.0:
                 values[name] = 1.0
-        return replace(row, coefficients=values, borrowed=True)
+        high = row.high
+        if key.family in POWER_LIMITED and "compute" in values:
+            paid, excess = self._paid_for(key.dtype, values)
+            values["compute"] *= paid
+            if paid < 1.0:
+                high = exp(hypot(log(max(high, 1.0)), log(min(excess, 1 / paid))))
+        return replace(row, coefficients=values, high=high, borrowed=True)
+
+    def _paid_for(self, dtype: str, values: Mapping[str, float]) -> tuple[float, float]:
+        """Part of a kernel's rate in its largest tiles that the board's power pays for, and how much faster that is than without a pause.
+
+        The lender's kernels were timed one by one, and reach somewhat more than its power pays for without a pause: the machine's
+        are taken to reach as much more than its own, and the end of their interval to be later by that, or by what the power takes from them.
+        """
+        mine, lender = self.paid.get(dtype.partition("_")[0], (1.0, 1.0))
+        reached = values["compute"] * values.get("sustained", 1.0) / (1 + values.get("tile", 0.0) / LARGE_SIDE)
+        excess = max(1.0, reached / lender)
+        return (min(1.0, mine * excess / reached) if reached else 1.0), excess
 
     def _unfilled(self, compute: float, tile: float | None) -> dict[str, float]:
         """Share of the peak, and side of a half-filled tile, of kernels that do as many flops per core and cycle where they leave the
@@ -216,10 +236,6 @@ def clock(machine: Machine) -> float | None:
     return next((value for figure in figures if figure and (value := figure.value())), None)
 
 
-def cores(machine: Machine) -> int | None:
-    return next((machine.units[name] for name in CORE_UNITS if name in machine.units), None)
-
-
 def bytes_per_cycle(machine: Machine) -> float | None:
     """Bytes that the main memory gives a core per clock cycle."""
     count, mine = cores(machine), clock(machine)
@@ -233,16 +249,3 @@ def per_cycle(machine: Machine) -> float | None:
     figure, mine, count = next(filter(None, figures), None), clock(machine), cores(machine)
     peak = (figure.stated or figure.value()) if figure else None
     return peak / mine / count if peak and mine and count else None
-
-
-def powered(machine: Machine, dtype: str) -> float:
-    """Share of the vector peak that the power of the board pays for; 1 where it is not known to be short."""
-    try:
-        name = machine.engine("matrix", dtype)
-    except InputError:
-        return 1.0
-    watts, energy = machine.tdp.value(), defaults("vector_energy").get(base(machine.architecture))
-    peak = machine.peaks[name].value()
-    if not name.startswith("vector.") or not (watts and energy and peak):
-        return 1.0
-    return min(1.0, watts * (1 - defaults("static_power")["share"]) / (energy * peak))

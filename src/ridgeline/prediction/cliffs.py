@@ -15,6 +15,7 @@ from ..core.errors import RidgelineError
 from ..core.families.attention import WINDOW
 from ..core.units import percent, show
 from ..programs.ops import Op
+from .kernel_times import NOTABLE_DISTANCE
 from .predict import Prediction, plain, predict
 
 ALIGNMENTS = (8, 16, 64, 128)  # elements, to which a size may be padded
@@ -74,11 +75,12 @@ class Here:
 
     def grows_with(self, name: str, size: int) -> bool:
         """Whether more of a size is more work: a larger stride or more groups are less, which no case is padded to."""
-        there = self.at({name: 2 * size})
-        if there is None:
+        double, half = self.at({name: 2 * size}), self.at({name: size // 2}) if size > 1 else None
+        less, more = (self.prediction, double) if double is not None else (half, self.prediction)
+        if less is None or more is None:
             return True
-        flops, moved = (float(plain(values, 0)) for values in (self.prediction.flops, self.prediction.bytes))
-        return float(plain(there.flops, 0)) >= flops and float(plain(there.bytes, 0)) >= moved
+        pairs = ((less.flops, more.flops), (less.bytes, more.bytes))
+        return all(float(plain(fewer, 0)) <= float(plain(further, 0)) for fewer, further in pairs)
 
     def less(self, there: Prediction | None) -> float:
         """The share of the time here that a neighbour takes less; negative where it takes more."""
@@ -97,7 +99,8 @@ class Here:
         if not _timed(self.prediction) or not _timed(there):
             return None
         than = "less than this smaller one" if larger else "more than this larger one"
-        return Neighbour(share, f"kernel switch: {name}={size} takes {time}, {than}, by timings of this machine")
+        by = "extrapolated from" if max(_distance(self.prediction), _distance(there)) > NOTABLE_DISTANCE else "by"
+        return Neighbour(share, f"kernel switch: {name}={size} takes {time}, {than}, {by} timings of this machine")
 
     def without_window(self) -> Neighbour | None:
         """No window, where it takes less: masks with one have a kernel of their own, and libraries a faster one for those without."""
@@ -143,6 +146,11 @@ class Here:
 
 def _seconds(prediction: Prediction) -> float:
     return float(plain(prediction.time, 0))
+
+
+def _distance(prediction: Prediction) -> float:
+    """How far the sizes are beyond those that were timed."""
+    return float(plain(prediction.distance, 0))
 
 
 def _listed(names: list[str]) -> str:

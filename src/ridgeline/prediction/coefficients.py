@@ -25,7 +25,8 @@ from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
 from ..core.work import READ, WRITE, Array, Kernel, Work, largest
 from ..machines.defaults import defaults
-from ..machines.transfer import CORE_UNITS, VECTOR_PRODUCTS, backends, library, newest, unaligned
+from ..machines.power import cores
+from ..machines.transfer import VECTOR_PRODUCTS, backends, library, newest, unaligned
 
 STREAMING = ("stream", "reduce", "gather")  # families whose kernels are known by their bytes alone
 # A dtype that was never timed takes the coefficients of the next one that was.
@@ -291,8 +292,8 @@ def hardware(machine: Machine, dtype: str) -> Hardware | None:
     """The machine as a formula sees it for arithmetic in a dtype, None where a figure is not known."""
     if machine.kind == "cpu":
         return _cpu_hardware(machine, dtype)
-    cores = next((machine.units[name] for name in CORE_UNITS if name in machine.units), None)
-    if cores is None or ANY in machine.peaks or not machine.levels:
+    count = cores(machine)
+    if count is None or ANY in machine.peaks or not machine.levels:
         return None
     try:
         vector = _stated(machine.peaks[machine.engine("vector", dtype)])
@@ -312,7 +313,7 @@ def hardware(machine: Machine, dtype: str) -> Hardware | None:
     # addresses and loads of fp64 elements take no fp64 units, of which some GPUs have few; half of the fp32 rate is what most have
     single = machine.peaks.get("vector.fp32")
     handling = max(vector, ((_stated(single) if single else None) or 0.0) / 2)
-    return Hardware(cores, peak, bandwidth, cache_size, special, vector, handling=handling)
+    return Hardware(count, peak, bandwidth, cache_size, special, vector, handling=handling)
 
 
 def _cpu_hardware(machine: Machine, dtype: str) -> Hardware | None:

@@ -26,8 +26,9 @@ from ..machines.libraries import known
 from ..machines.transfer import backends
 from .coefficients import LABELS, STREAMING, TRANSFERRED, UNCALIBRATED, timed_backend
 from .collectives import Collective, collective_items, step_collectives
-from .flat import flat_items, flat_time
+from .flat import flat_end, flat_items, flat_time
 from .kernel_times import KernelTime, kernel_times
+from .ordering import ordering_basis
 
 NOT_CALIBRATED = f"{UNCALIBRATED}: usual shares of the stated ceilings"
 MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"
@@ -103,7 +104,8 @@ class Expected:
         if self.collectives:
             ends = total(collective.time * collective.end(end) for collective in self.collectives)
             return ends / self.unbounded - 1
-        uncalibrated = low / (1 + self._ceiling_doubt) - 1 if end == "low" else high - 1
+        usual = low / (1 + self._ceiling_doubt) if end == "low" else high
+        uncalibrated = flat_end(self.bound, end, usual, self.given_launch is not None, self.given_efficiency) - 1
         if not self.kernels:
             return uncalibrated
         weighted: Array = 0.0
@@ -207,7 +209,8 @@ class Expected:
     def _flat_basis(self) -> str:
         if self.collectives:
             return "; ".join(dict.fromkeys(collective.basis for collective in self.collectives))
-        return self._no_backend + (MEASURED_CEILINGS if self.bound.kinds == "measured" else NOT_CALIBRATED)
+        ceilings = MEASURED_CEILINGS if self.bound.kinds == "measured" else NOT_CALIBRATED
+        return self._no_backend + ceilings + ordering_basis(self.bound)
 
     @property
     def _no_backend(self) -> str:

@@ -2,6 +2,7 @@
 
     time = max over terms of amount / (ceiling x efficiency) + launch latency x launches
 
+Sorts, selections and prefix sums take the steps that follow each other at least (`ordering`).
 The fractions are of the stated ceilings, also where ceilings were measured, because a measurement makes no kernel faster.
 """
 
@@ -17,6 +18,7 @@ from ..core.figure import Figure
 from ..core.terms import Term
 from ..core.work import Array, largest
 from ..machines.defaults import defaults
+from .ordering import ordering_ends, ordering_time, orders
 
 # Families of copies from and to host memory that is not pinned.
 PAGEABLE, TO_PAGEABLE = "pageable", "to_pageable"
@@ -83,19 +85,44 @@ def _staged(term: Term, family: str, known: Figure | None) -> Efficiency:
 
 
 def flat_time(bound: Bound, given: float | None = None) -> Array:
-    slowest = largest(
+    slowest = np.maximum(_slowest(bound, given), _ordering(bound, given)) if orders(bound) else _slowest(bound, given)
+    return slowest + bound.launch * _launches(bound) if bound.launch else slowest
+
+
+def _slowest(bound: Bound, given: float | None) -> Array:
+    return largest(
         term.amount * (1 / (term.rate * efficiency(bound, name, given).value)) for name, term in bound.terms.items()
     )
-    return slowest + bound.launch * _launches(bound) if bound.launch else slowest
+
+
+def _ordering(bound: Bound, given: float | None) -> Array:
+    """Seconds of steps that follow each other; the caller's one efficiency is of the terms alone."""
+    return ordering_time(bound) if given is None else 0.0
+
+
+def flat_end(bound: Bound, end: str, usual: float, given_launch: bool, given: float | None = None) -> Array:
+    """An end of the interval over the time, `usual` without ordering and an assumed launch."""
+    launch, assumed = bound.launch * _launches(bound), bound.machine.launch.value() is None and not given_launch
+    spread = defaults("launch_spread")[end] if assumed and bound.machine.kind != "gpu" else usual
+    if not orders(bound):
+        return usual if spread == usual else usual + (spread - usual) * _share(launch, flat_time(bound, given))
+    slowest, ordering = _slowest(bound, given), _ordering(bound, given)
+    reached = np.maximum(slowest * usual, ordering * ordering_ends(bound)[end == "high"]) + launch * spread
+    return reached / flat_time(bound, given)
+
+
+def _share(part: Array, time: Array) -> Array:
+    return np.divide(part, time, out=np.zeros(np.broadcast(part, time).shape), where=np.asarray(time) > 0)
 
 
 def flat_items(bound: Bound, flat: Array, time: Array) -> tuple[TimeItem, ...]:
     """Where an expected `time` goes whose flat form gives `flat`."""
     floor = np.minimum(bound.floor, flat)
     lost = np.maximum(time - bound.launch * _launches(bound) - floor, 0.0)
+    waiting = "steps one after the other" if orders(bound) else "below peak rate"
     return (
         TimeItem("floor", "main", floor),
-        TimeItem("below peak rate", "other", lost),
+        TimeItem(waiting, "other", lost),
         TimeItem("launch", "launch", time - floor - lost),
     )
 

@@ -8,6 +8,7 @@ from ..machines.defaults import defaults
 
 # How kernels come to the device: the host sends each of them, or all at once.
 ONE_BY_ONE, GRAPH = SENT = ("one by one", "graph")
+WITHOUT_GRAPHS = ("cpu", "tpu", "accelerator")  # kinds of machines that replay no graphs of kernels
 
 
 def way(text: str, where: str) -> str:
@@ -23,9 +24,12 @@ def launch_latency(machine: Machine) -> float:
     return defaults("launch").get(machine.kind, 0.0) if known is None else known
 
 
-def graph_node_share() -> float:
-    """Latency of a node of a replayed graph, as a share of a launch that is queued behind others."""
-    return defaults("graph")["node"]
+def graph_node_share(machine: Machine) -> float:
+    """Latency of a node of a replayed graph, as a share of a launch that is queued behind others.
+
+    What TPUs and other accelerators run is one compiled program already, and a CPU calls its kernels itself: they have no graphs to replay.
+    """
+    return 1.0 if machine.kind in WITHOUT_GRAPHS else defaults("graph")["node"]
 
 
 def waiting(launches: float, each: float, device: float) -> float:

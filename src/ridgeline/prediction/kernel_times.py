@@ -24,6 +24,7 @@ from ..core.work import Array, Kernel, largest, total
 from ..machines.transfer import backends
 from . import timed_sizes
 from .coefficients import CALIBRATED, TRANSFERRED, Selected, hardware, kernels, lender_scale, select, timed_backend
+from .ordering import ordered
 
 NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
@@ -298,11 +299,8 @@ class KernelTime:
     def basis(self, distance: float) -> str:
         """What the coefficients rest on, for a case this far beyond the sizes that were timed."""
         fitted, key = self.selected.fitted, self.selected.key
-        beyond = (
-            f", extrapolated up to {distance:,.{distance < 100:d}f}x beyond the timed sizes"
-            if distance > NOTABLE_DISTANCE
-            else ""
-        )
+        further = f", extrapolated up to {distance:,.{distance < 100:d}f}x beyond the timed sizes"
+        beyond = further if distance > NOTABLE_DISTANCE else ""
         if key.family == "gemm" and fitted.coefficients.get("prepare"):
             beyond += f"; {QUANTIZING}"
         if key.op == WINDOW and self._as_causal:
@@ -322,7 +320,9 @@ def of_kernel(kernel: Kernel, asked: Asked) -> tuple[list[KernelTime], Array]:
     machine = hardware(asked.machine, arithmetic)
     for key, applies in keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op, asked.machine.kind):
         selected = None if machine is None else select(asked.machine, key, asked.backend, kernel.like, kernel.result)
-        if selected is None or machine is None:
+        # on a CPU rows that are summed or normalized say nothing of rows that are sorted
+        unlike = selected and asked.machine.kind == "cpu" and ordered(kernel) and selected.key.op != key.op
+        if selected is None or machine is None or unlike:
             uncovered = np.maximum(uncovered, applies)
         else:
             if not asked.timed:

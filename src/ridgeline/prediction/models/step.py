@@ -150,7 +150,7 @@ class StepPrediction:
         if not self.graph:
             return 0.0
         launches = total(np.asarray(item.op.count) for item in self.ops if item.op.part != COMMUNICATION)
-        return launches * launch_latency(self.machine) * (1 - graph_node_share())
+        return launches * launch_latency(self.machine) * (1 - graph_node_share(self.machine))
 
     @property
     def time(self) -> Array:

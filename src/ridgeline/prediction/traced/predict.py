@@ -82,7 +82,7 @@ def _queue(trace: Trace, machine: Machine, plan: Plan, times: Floats, mode: str)
         else:
             cost = cost + graph_costs(trace, plan.call, machine)
     gap = 0.0 if on_host else defaults("launch_gap").get(machine.kind, 0.0)
-    delay = np.where(kind == RUN, gap * (graph_node_share() if mode == GRAPH else 1.0), 0.0)
+    delay = np.where(kind == RUN, gap * (graph_node_share(machine) if mode == GRAPH else 1.0), 0.0)
     if on_host:
         kind = np.where(kind == RUN, PAUSE, kind)
     count = len(plan)

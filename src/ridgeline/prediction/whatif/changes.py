@@ -40,7 +40,7 @@ def graph(text: str) -> Change:
 
     def make(case: Case) -> Case:
         queued, now = launch_latency(case.machine), _launch(case)
-        node = graph_node_share() * queued if given is None else given
+        node = graph_node_share(case.machine) * queued if given is None else given
         # a fitted launch contains more than queueing: a graph saves only its part of the queueing
         left = node if case.options.get("launch") is not None else max(now - max(queued - node, 0.0), 0.0)
         if case.captured or left >= now:
