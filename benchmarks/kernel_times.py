@@ -129,7 +129,8 @@ def plain(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def by_op(kernel: Any) -> bool:
-    return kernel.family in ("rows", "attention") or kernel.op == "bmm"
+    """Kernels that say nothing of the other ops of their family; the convolutions are forward ones of images stored channel by channel."""
+    return kernel.family in ("rows", "attention", "conv") or kernel.op == "bmm"
 
 
 def thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -71,6 +71,10 @@ MAX_FILLED = 0.7  # that they reach where the units are slower: FlashAttention-2
 WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
 STREAMS_CACHE = ("decode",)  # families whose kernels stream keys and values: how fast depends on the architecture
 VECTOR_PRODUCTS = ("gemm", "conv")  # families of products that run on the vector units where there are no others
+# Families whose public timings are fitted without variants: within the architecture, they serve all variants of their ops.
+POOLED = ("rows", "conv")
+# Convolutions that run kernels of their own: timings of plain ones say nothing of them.
+OTHER_CONVOLUTIONS = ("grouped", "large", "point", "skip", "spread")
 VECTOR_FORMATS = ("fp32",)  # whose energy per flop is known
 # A block streams a long row; timings of many rows alone do not say how fast, and fits leave it anywhere.
 SHORT, STREAMED = "short", 8.0  # the variant of rows that a warp holds; bytes of an element, read and written in fp32
@@ -100,6 +104,13 @@ def unaligned(key: Key) -> bool:
     return key.family == "gemm" and not UNALIGNED.isdisjoint(key.variant.split("-"))
 
 
+def apart(key: Key) -> str:
+    """What sets the kernels of a key apart from the plain ones of its family, whose timings say nothing of them; empty for plain ones."""
+    if key.family == "conv":
+        return next((part for part in key.variant.split("-") if part in OTHER_CONVOLUTIONS), "")
+    return "unaligned" if unaligned(key) else ""
+
+
 def base(architecture: str) -> str:
     """`blackwell-ultra` is a blackwell."""
     return architecture.partition("-")[0]
@@ -113,18 +124,27 @@ def sources(architecture: str) -> tuple[str, ...]:
 
 
 def borrowed(machine: Machine, tables: Tables) -> dict[Key, Fitted]:
-    """What the tables lend a machine, adapted to it; the first table that has a key lends it."""
+    """What the tables lend a machine, adapted to it; the first table that has a key lends it.
+
+    A variant that was timed on other architectures alone is not lent where its own architecture was timed with all variants together.
+    """
     fitted: dict[Key, Fitted] = {}
+    timed: Mapping[Key, Fitted] = {}  # of the machine's own architecture
     streamed: Mapping[str, float] = {}  # share of the bandwidth that decoding reaches within the architecture
     for table in sources(machine.architecture):
         rows = tables(table)
         if rows:
             move = Move.between(table.rpartition(" ")[2], machine)
-            adapted = {key: move.adapted(key, row) for key, row in rows.items() if key not in fitted}
+            adapted = {key: move.adapted(key, row) for key, row in rows.items() if key not in fitted and not _pooled(key, timed)}
             if table.startswith(WITHIN):
-                streamed = _streamed(adapted)
+                timed, streamed = adapted, _streamed(adapted)
             fitted |= {key: _held(key, row, streamed) for key, row in adapted.items()}
     return fitted
+
+
+def _pooled(key: Key, timed: Mapping[Key, Fitted]) -> bool:
+    """Whether timings of all variants of an op together serve this one."""
+    return key.family in POOLED and any(wider in timed and apart(wider) == apart(key) for wider in key.wider_variants())
 
 
 def _streamed(rows: Mapping[Key, Fitted]) -> dict[str, float]:

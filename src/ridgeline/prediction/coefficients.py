@@ -25,7 +25,7 @@ from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
 from ..core.work import READ, WRITE, Array, Kernel, Work, largest
 from ..machines.defaults import defaults
-from ..machines.transfer import CORE_UNITS, VECTOR_PRODUCTS, backends, library, newest, unaligned
+from ..machines.transfer import CORE_UNITS, VECTOR_PRODUCTS, apart, backends, library, newest
 
 STREAMING = ("stream", "reduce", "gather")  # families whose kernels are known by their bytes alone
 # A dtype that was never timed takes the coefficients of the next one that was.
@@ -133,13 +133,13 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     for borrowed, of_library in ((False, True), (True, True), (False, False), (True, False))[0 if asked else 2 :]:
         asked_of = _on_vector_units(machine, key) if borrowed else key
         wanted = _in_timed_half(asked_of) if borrowed else key
-        aligned_serve = not _lends_unaligned(machine, wanted)
+        plain_serve = not _lends_apart(machine, wanted)
         for candidate, substitute in _candidates(wanted, asked, last_dtype, like, other_paths, borrowed):
             if of_library and not (candidate.backend in backends(asked)[:-1] and _alike(candidate.dtype, wanted.dtype)):
                 continue
             substitute = (substitute and candidate.dtype != key.dtype) or asked_of.dtype != key.dtype
             fitted = machine.fitted.get(candidate)
-            serves = aligned_serve or (unaligned(candidate) and _alike(candidate.dtype, wanted.dtype))
+            serves = plain_serve or (apart(candidate) == apart(wanted) and _alike(candidate.dtype, wanted.dtype))
             serves = serves and (borrowed or not _lent_for_op(machine, wanted, candidate))
             if fitted is not None and fitted.borrowed is borrowed and serves:
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
@@ -193,11 +193,13 @@ def _alike(dtype: str, other: str) -> bool:
     return dtype == other or (arithmetic in HALVES and others in HALVES and stored == stored_there)
 
 
-def _lends_unaligned(machine: Machine, key: Key) -> bool:
-    """Whether other machines lend timings of products that are unaligned as this one is; timings of aligned ones, which may be all
-    that were taken here, would be several times too fast, and so would those on the vector units, which load any address alike."""
-    rows = (machine.fitted.get(wider) for wider in key.wider() if unaligned(wider))
-    return unaligned(key) and any(row is not None and row.borrowed for row in rows)
+def _lends_apart(machine: Machine, key: Key) -> bool:
+    """Whether other machines lend timings of kernels that are set apart as these are. Those of plain ones, which may be all that were
+    taken here, say nothing of them: for unaligned products they would be several times too fast, as would those on the vector units,
+    which load any address alike."""
+    kind = apart(key)
+    rows = (machine.fitted.get(wider) for wider in key.wider() if apart(wider) == kind)
+    return bool(kind) and any(row is not None and row.borrowed for row in rows)
 
 
 def _lent_for_op(machine: Machine, key: Key, candidate: Key) -> bool:

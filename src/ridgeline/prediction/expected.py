@@ -32,6 +32,8 @@ from .kernel_times import KernelTime, kernel_times
 NOT_CALIBRATED = f"{UNCALIBRATED}: usual shares of the stated ceilings"
 MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"
 GIVEN_EFFICIENCY = "efficiency given by the caller"
+# The floor counts direct convolutions; a transform multiplies up to four times less.
+HELD = "the timed kernels transform the images (Winograd) and multiply less than the floor counts: the time is held to the floor, and may be shorter"
 UNCALIBRATED_INTERVAL = (0.8, 2.0)  # of a time that nothing was fitted for
 MAX_DOUBLINGS = 12.0  # that count; beyond, nothing is known better
 MAX_STREAM_DOUBLINGS = 2.0  # of bytes that stream: once they fill the memory's queues, twice as many take twice as long
@@ -175,6 +177,8 @@ class Expected:
         if self.given_efficiency is not None:
             return GIVEN_EFFICIENCY
         lines = [self._basis(kernel, float(np.max(kernel.distance))) for kernel in self.kernels]
+        if np.any(self._held):
+            lines.append(HELD)
         if not self.kernels or np.any(self.uncovered):
             lines.append(self._flat_basis)
         return "; ".join(dict.fromkeys(lines))
@@ -199,6 +203,12 @@ class Expected:
         if stored and not asked and not its_own:
             return f"no timings of {known(asked).title} with {stored} weights, {instead}"
         return f"no timings of backend {self.backend}, {instead}" if asked and not its_own else ""
+
+    @property
+    def _held(self) -> Array:
+        """The cases that formulas with a transform of the images put below the floor."""
+        transformed = [np.asarray(kernel.applies) > 0 for kernel in self.kernels if kernel.coefficients.get("winograd")]
+        return largest([0.0, *transformed]) * (np.asarray(self.unbounded) < self.bound.floor) if transformed else 0.0
 
     @property
     def _flat_basis(self) -> str:
@@ -252,6 +262,9 @@ class Expected:
             texts = ["", *(self._basis(kernel, float(distance)) for distance in distances)]
             which = which.reshape(np.shape(kernel.distance)) + 1
             lines, case = _joined(lines, case, texts, np.where(np.asarray(kernel.applies) > 0, which, 0))
+        held = np.asarray(self._held) > 0
+        if np.any(held):
+            lines, case = _joined(lines, case, ["", HELD], held)
         if np.any(self.uncovered):
             lines, case = _joined(lines, case, ["", self._flat_basis], np.asarray(self.uncovered) > 0)
         return lines[int(case)] if case.ndim == 0 else np.array(lines, dtype=object)[case]

@@ -1,0 +1,65 @@
+"""The same question on machines that are nearly the same: like is compared with like."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ridgeline as rl
+from ridgeline.core.work import Work
+
+real = cache(rl.machine)
+CONVOLUTION = {"batch": 32, "c_in": 128, "c_out": 128, "h": 28, "w": 28, "kernel": 3, "dtype": "fp32"}
+TWINS = [
+    ("a100-sxm-80gb", "a100-pcie-80gb"),
+    ("a100-sxm-40gb", "a100-pcie-40gb"),
+    ("v100-sxm2-32gb", "v100-pcie-32gb"),
+    ("v100-pcie-16gb", "v100-pcie-32gb"),
+]
+
+
+def seconds(work: Work, machine: str, **asked: Any) -> float:
+    return float(rl.predict(work, real(machine), **asked).time)
+
+
+@pytest.mark.parametrize(("untimed", "timed"), TWINS)
+@pytest.mark.parametrize(
+    "work",
+    [
+        rl.ops.softmax(rows=4096, cols=4096, dtype="fp32"),
+        rl.ops.layernorm(rows=4096, cols=4096, dtype="fp32"),
+        rl.ops.copy(n=2**27, dtype="fp32"),
+        rl.ops.conv2d(**CONVOLUTION),
+        rl.ops.conv2d(**{**CONVOLUTION, "kernel": 1}),
+        rl.ops.conv2d(**{**CONVOLUTION, "groups": 128}),
+        rl.ops.conv2d_wgrad(**CONVOLUTION),
+    ],
+    ids=["softmax", "layernorm", "copy", "3x3", "1x1", "depthwise", "wgrad"],
+)
+def test_a_twin_without_timings_takes_what_the_timed_one_does(work: Work, untimed: str, timed: str) -> None:
+    """They differ by a quarter at most in clock and bandwidth; kernels of another architecture made it up to 3.5 times."""
+    assert seconds(work, untimed) == pytest.approx(seconds(work, timed), rel=0.25)
+
+
+def test_timings_of_plain_convolutions_do_not_serve_other_kinds() -> None:
+    """3x3 kernels without groups, forward, are all that an A100 was timed with."""
+    calibrated = rl.predict(rl.ops.conv2d(**CONVOLUTION), real("a100-pcie-80gb"))
+    assert calibrated.expected[0].label == "calibrated"
+    for other in ({"kernel": 1}, {"groups": 128}, {"stride": 2, "kernel": 1}, {"kernel": 7}):
+        (kernel,) = rl.predict(rl.ops.conv2d(**{**CONVOLUTION, **other}), real("a100-pcie-80gb")).expected[0].kernels
+        assert kernel.selected.fitted.borrowed
+    (gradient,) = rl.predict(rl.ops.conv2d_wgrad(**CONVOLUTION), real("a100-pcie-80gb")).expected[0].kernels
+    assert gradient.selected.fitted.borrowed
+
+
+def test_a_convolution_that_is_held_to_the_floor_says_so() -> None:
+    """Winograd multiplies less than the floor counts."""
+    held = rl.predict(rl.ops.conv2d(**CONVOLUTION), real("v100-pcie-32gb"))
+    assert float(held.time) == float(held.floor)
+    assert "Winograd" in str(held.expected[0].confidence)
+    few = rl.ops.conv2d(**{**CONVOLUTION, "batch": np.array([1, 32])})
+    first, second = rl.predict(few, real("v100-pcie-32gb")).expected[0].confidence
+    assert ("Winograd" in first, "Winograd" in second) == (False, True)
