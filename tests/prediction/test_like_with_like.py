@@ -63,3 +63,15 @@ def test_a_convolution_that_is_held_to_the_floor_says_so() -> None:
     few = rl.ops.conv2d(**{**CONVOLUTION, "batch": np.array([1, 32])})
     first, second = rl.predict(few, real("v100-pcie-32gb")).expected[0].confidence
     assert ("Winograd" in first, "Winograd" in second) == (False, True)
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "b200-sxm"])
+def test_depthwise_convolutions_in_fp16_are_lent_those_in_fp16(name: str) -> None:
+    """cuDNN has a fast kernel for them in fp16 alone; others run the same kernels in both formats."""
+    layer = {**CONVOLUTION, "c_in": 256, "c_out": 256, "h": 56, "w": 56}
+    fast, slow = (
+        seconds(rl.ops.conv2d(**{**layer, "groups": 256, "dtype": dtype}), name) for dtype in ("fp16", "bf16")
+    )
+    assert slow > 2 * fast
+    plain = [seconds(rl.ops.conv2d(**{**layer, "dtype": dtype}), name) for dtype in ("fp16", "bf16")]
+    assert plain[0] == pytest.approx(plain[1], rel=1e-6)

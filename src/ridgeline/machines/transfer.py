@@ -135,7 +135,11 @@ def borrowed(machine: Machine, tables: Tables) -> dict[Key, Fitted]:
         rows = tables(table)
         if rows:
             move = Move.between(table.rpartition(" ")[2], machine)
-            adapted = {key: move.adapted(key, row) for key, row in rows.items() if key not in fitted and not _pooled(key, timed)}
+            adapted = {
+                key: move.adapted(key, row)
+                for key, row in rows.items()
+                if key not in fitted and not _pooled(key, timed)
+            }
             if table.startswith(WITHIN):
                 timed, streamed = adapted, _streamed(adapted)
             fitted |= {key: _held(key, row, streamed) for key, row in adapted.items()}

@@ -222,9 +222,12 @@ def _on_vector_units(machine: Machine, key: Key) -> Key:
 
 
 def _in_timed_half(key: Key) -> Key:
-    """Kernels in fp16 are lent what those in bf16 are, which are the same and were timed on more machines and by more libraries."""
+    """Kernels in fp16 are lent what those in bf16 are, which are the same and were timed on more machines and by more libraries.
+
+    Convolutions are not: one machine was timed in both, and cuDNN has faster kernels for depthwise ones in fp16.
+    """
     arithmetic, *stored = key.dtypes
-    if arithmetic not in HALVES:
+    if arithmetic not in HALVES or key.family == "conv":
         return key
     return key._replace(
         dtype="-".join(dict.fromkeys((TIMED_HALF, *(TIMED_HALF if each in HALVES else each for each in stored))))
