@@ -75,3 +75,39 @@ def test_depthwise_convolutions_in_fp16_are_lent_those_in_fp16(name: str) -> Non
     assert slow > 2 * fast
     plain = [seconds(rl.ops.conv2d(**{**layer, "dtype": dtype}), name) for dtype in ("fp16", "bf16")]
     assert plain[0] == pytest.approx(plain[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["l4", "t4", "v100-pcie-32gb"])
+def test_elementwise_kernels_reach_the_same_share_of_the_bandwidth_in_every_format(name: str) -> None:
+    """fp32 alone was timed on them: the memory is the same one. Other ops were timed, so that the interval is as wide as ops differ."""
+    wide, narrow = (rl.predict(rl.ops.copy(n=2**28, dtype=dtype), real(name)) for dtype in ("fp32", "fp16"))
+    assert float(wide.time) == pytest.approx(2 * float(narrow.time), rel=0.02)
+    for copy in (wide, narrow):
+        assert copy.expected[0].label == "transferred"
+        assert float(copy.high) > 1.09 * float(copy.time)
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "mi300x", "mi355x"])
+@pytest.mark.parametrize(
+    "work",
+    [
+        rl.ops.topk(rows=64, cols=128256, k=32000),
+        rl.ops.conv2d_dgrad(batch=32, c_in=128, c_out=128, h=28, w=28, kernel=3, dtype="int8"),
+        rl.ops.linear(batch=8192, in_features=4096, out_features=4096, dtype="fp8", weights="int4_g128"),
+    ],
+    ids=["sizes", "format", "weights"],
+)
+def test_independent_doubts_do_not_multiply(work: Work, name: str) -> None:
+    """Another machine, format and vendor, at sizes far beyond the timed ones: the interval spanned a factor of 11 to 64."""
+    made = rl.predict(work, real(name))
+    assert 2 < float(made.high / made.low) < 8
+
+
+def test_timings_speak_for_sizes_near_to_theirs() -> None:
+    """Beyond four times them a formula errs twice as much; bytes that stream take as long each, however many there are."""
+    far = rl.predict(rl.ops.gemm(m=1, n=1, k=10**9), real("h200-sxm")).expected[0]
+    assert far.label == "transferred"
+    assert "extrapolated up to 12,111x" in str(far.confidence)
+    near = rl.predict(rl.ops.gemm(m=np.array([4096, 2**22]), n=4096, k=4096), real("h200-sxm")).expected[0]
+    assert list(near.label) == ["calibrated", "transferred"]
+    assert rl.predict(rl.ops.copy(n=2**33), real("h200-sxm")).expected[0].label == "calibrated"

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from ..core.errors import InputError
+from ..core.errors import InputError, MissingFigure
 from ..core.machine import Fitted, Machine
 from .defaults import defaults
 
@@ -232,6 +233,23 @@ class Move:
         if tile is None:
             return {"compute": share}
         return {"compute": share, "tile": tile * (share / compute / self.per_cycle) ** weight}
+
+
+def lender_scale(machine: Machine, dtype: str) -> dict[str, float]:
+    """Factors for borrowed coefficients: the machine's published shares of peak and bandwidth over those of the lenders."""
+    ceilings = {"memory": [machine.main.name], "compute": []}
+    for each in dict.fromkeys(
+        (dtype, *(MATRIX_FORMATS if dtype in MATRIX_FORMATS else ()))
+    ):  # a share published for one half holds for the other
+        with suppress(MissingFigure):  # a format without products
+            ceilings["compute"].append(machine.engine("matrix", each))
+    scale: dict[str, float] = {}
+    for coefficient, usual in defaults("lender_efficiency").items():
+        figures = filter(None, map(machine.efficiency.get, ceilings[coefficient]))
+        published = next((figure.measured for figure in figures if figure.measured is not None), None)
+        if published is not None:
+            scale[coefficient] = published / usual
+    return scale
 
 
 def clock(machine: Machine) -> float | None:

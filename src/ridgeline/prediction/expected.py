@@ -24,7 +24,8 @@ from ..core.roofline import label
 from ..core.work import Array, largest, total
 from ..machines.libraries import known
 from ..machines.transfer import backends
-from .coefficients import LABELS, STREAMING, TRANSFERRED, UNCALIBRATED, timed_backend
+from . import timed_sizes
+from .coefficients import CALIBRATED, LABELS, TRANSFERRED, UNCALIBRATED, timed_backend
 from .collectives import Collective, collective_items, step_collectives
 from .flat import flat_items, flat_time
 from .kernel_times import KernelTime, kernel_times
@@ -35,10 +36,7 @@ GIVEN_EFFICIENCY = "efficiency given by the caller"
 # The floor counts direct convolutions; a transform multiplies up to four times less.
 HELD = "the timed kernels transform the images (Winograd) and multiply less than the floor counts: the time is held to the floor, and may be shorter"
 UNCALIBRATED_INTERVAL = (0.8, 2.0)  # of a time that nothing was fitted for
-MAX_DOUBLINGS = 12.0  # that count; beyond, nothing is known better
-MAX_STREAM_DOUBLINGS = 2.0  # of bytes that stream: once they fill the memory's queues, twice as many take twice as long
 WIDEST = np.log(8.0)  # the end that widening leads to at most: wider ones would say nothing
-WIDENING_PER_DOUBLING = 0.5  # of the interval's logarithm, per doubling of a size beyond those that were timed
 
 
 @dataclass(frozen=True)
@@ -110,12 +108,11 @@ class Expected:
             return uncalibrated
         weighted: Array = 0.0
         for kernel in self.kernels:
-            streams = kernel.kernel.family in STREAMING
-            beyond = np.minimum(np.log2(kernel.distance), MAX_STREAM_DOUBLINGS if streams else MAX_DOUBLINGS)
-            widening = kernel.selected.widening * (1 + WIDENING_PER_DOUBLING * beyond)
-            fitted = np.log(getattr(kernel.selected.fitted, end))
-            widest = np.maximum(np.abs(fitted), WIDEST)
-            relative = kernel.bounded(end, np.exp(np.clip(fitted * widening, -widest, widest)) - 1)
+            nearby = kernel.selected.log_end(end)
+            growth = timed_sizes.growth(kernel.kernel.family, kernel.distance)
+            widest = max(abs(nearby), WIDEST)
+            log_end = np.clip(nearby + (-growth if end == "low" else growth), -widest, widest)
+            relative = kernel.bounded(end, np.exp(log_end) - 1)
             share = kernel.time / np.maximum(self.unbounded, 1e-300) if len(self.kernels) > 1 else 1.0
             weighted = weighted + relative * share
         return self._or_flat(weighted, uncalibrated) if np.any(self.uncovered) else weighted
@@ -206,9 +203,9 @@ class Expected:
 
     @property
     def _held(self) -> Array:
-        """The cases that formulas with a transform of the images put below the floor."""
-        transformed = [np.asarray(kernel.applies) > 0 for kernel in self.kernels if kernel.coefficients.get("winograd")]
-        return largest([0.0, *transformed]) * (np.asarray(self.unbounded) < self.bound.floor) if transformed else 0.0
+        """1 for cases that formulas with a transform of the images put below the floor, else 0."""
+        transformed = [kernel.applies for kernel in self.kernels if kernel.coefficients.get("winograd")]
+        return largest([0.0, *transformed]) * np.where(np.asarray(self.unbounded) < self.bound.floor, 1.0, 0.0)
 
     @property
     def _flat_basis(self) -> str:
@@ -229,8 +226,17 @@ class Expected:
         if not self.kernels:
             return UNCALIBRATED
         codes = [np.asarray(self.uncovered) * LABELS.index(UNCALIBRATED)]
-        codes += [np.asarray(kernel.applies) * LABELS.index(kernel.selected.label) for kernel in self.kernels]
+        codes += [
+            np.asarray(kernel.applies) * ~self._calibrated(kernel) * LABELS.index(TRANSFERRED)
+            for kernel in self.kernels
+        ]
         return label(np.asarray(largest(codes), dtype=np.int64), LABELS)
+
+    @staticmethod
+    def _calibrated(kernel: KernelTime) -> NDArray[np.bool_]:
+        """The cases that timings of this very kernel speak for, at sizes near enough to theirs."""
+        near = timed_sizes.near(kernel.kernel.family, kernel.distance)
+        return near & (kernel.selected.label == CALIBRATED)
 
     @property
     def timed(self) -> Array:

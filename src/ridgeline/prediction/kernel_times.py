@@ -21,9 +21,9 @@ from ..core.families.row_kernels import COLUMN_SUMS
 from ..core.families.vector import APART, UNPLANNED
 from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
-from ..machines.transfer import backends
+from ..machines.transfer import backends, lender_scale
 from . import timed_sizes
-from .coefficients import CALIBRATED, TRANSFERRED, Selected, hardware, kernels, lender_scale, select, timed_backend
+from .coefficients import CALIBRATED, TRANSFERRED, Selected, hardware, kernels, select, timed_backend
 
 NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
@@ -281,7 +281,7 @@ class KernelTime:
         unknown = BELOW_TIMED[end] ** np.clip(
             np.log2(self._distance) / BELOW_DOUBLINGS * np.minimum(2 * launch, 1.0), 0.0, 1.0
         )
-        held = getattr(self.selected.fitted, end) ** self.selected.widening
+        held = np.exp(self.selected.log_end(end))
         if end == "high":
             ranges = self.selected.fitted.ranges
             raised = {name: np.maximum(size, ranges.get(name, (0.0,))[0]) for name, size in self._sizes.items()}
@@ -307,7 +307,7 @@ class KernelTime:
             beyond += f"; {QUANTIZING}"
         if key.op == WINDOW and self._as_causal:
             beyond += f"; {AS_CAUSAL}"
-        if self.selected.label == CALIBRATED:
+        if self.selected.label == CALIBRATED and timed_sizes.near(key.family, distance):
             return f"calibrated ({key}, {fitted.cases} timings): {fitted.errors}{beyond}"
         if fitted.borrowed:
             return f"transferred from other machines ({key}, {fitted.cases} timings): {fitted.errors}{beyond}"
