@@ -156,8 +156,10 @@ def optional(key: Key) -> tuple[str, ...]:
 
 
 def source_of(rows: list[dict[str, Any]], backend: str) -> str:
+    """Where rows come from, and the library that they are of, or all those of the default path."""
     names = sorted({row["_source"] for row in rows})
-    return "; ".join(SOURCES[name].format(backend=backend or "all backends") for name in names)
+    every = {name: ", ".join(sorted({row["backend"] for row in rows if row["_source"] == name})) for name in names}
+    return "; ".join(SOURCES[name].format(backend=backend or every[name]) for name in names)
 
 
 def same_dtype(row: dict[str, Any], key: Key) -> bool:

@@ -111,3 +111,30 @@ def test_timings_speak_for_sizes_near_to_theirs() -> None:
     near = rl.predict(rl.ops.gemm(m=np.array([4096, 2**22]), n=4096, k=4096), real("h200-sxm")).expected[0]
     assert list(near.label) == ["calibrated", "transferred"]
     assert rl.predict(rl.ops.copy(n=2**33), real("h200-sxm")).expected[0].label == "calibrated"
+
+
+@pytest.mark.parametrize("name", ["b300-sxm", "gb300"])
+def test_a_product_of_one_row_takes_no_tiles_of_matrix_units_that_are_cut(name: str) -> None:
+    """int8 has a thirtieth of what the lender has there: a tile of 64 rows took 57 times the floor, and its loads as many products as they do on fast units."""
+    row = rl.predict(rl.ops.gemm(m=1, n=4096, k=4096, dtype="int8"), real(name))
+    launch = 2.5e-6
+    assert float(row.time) < float(row.floor) / 0.8 + launch
+    assert any(item.effect == "products with a vector" for item in row.expected[0].items())
+    square = rl.predict(rl.ops.gemm(m=4096, n=4096, k=4096, dtype="int8"), real(name))
+    assert float(square.time) < 1.3 * float(square.floor)
+
+
+def test_a_product_of_one_row_in_fp64_takes_the_vector_units_where_the_others_are_no_faster() -> None:
+    for name in ("b300-sxm", "l4"):
+        row = rl.predict(rl.ops.gemm(m=1, n=4096, k=4096, dtype="fp64"), real(name))
+        assert float(row.time) < 1.5 * float(row.floor) + 2.5e-6
+
+
+def test_the_default_path_names_its_libraries() -> None:
+    attention = rl.ops.attention(batch=1, heads=32, seq_q=1, seq_kv=4096, head_dim=128)
+    for name, libraries in (
+        ("h100-sxm", "SGLang, TensorRT-LLM and vLLM"),
+        ("h200-sxm", "PyTorch"),
+        ("a100-sxm-80gb", "SGLang and vLLM"),
+    ):
+        assert f" timings of {libraries})" in str(rl.predict(attention, real(name)).expected[0].confidence)

@@ -8,7 +8,7 @@ import pytest
 import ridgeline as rl
 from ridgeline.core.families import attention
 from ridgeline.prediction.answer import answer
-from ridgeline.prediction.kernel_times import AS_CAUSAL
+from ridgeline.prediction.basis import AS_CAUSAL
 from ridgeline.programs.ops import OPS
 
 SIZES = {"batch": 2, "heads": 16, "kv_heads": 4, "seq_q": 8192, "seq_kv": 8192, "head_dim": 128}

@@ -10,6 +10,7 @@ a coefficient means decides how it moves to another machine:
     weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
     other kernels below half of the peak     the same, up to the most that is known: older instructions, or units that are not filled;
                                              judged at a usual tile, whose operands take as many cycles on units of any rate
+    tiles of products in 8 bits              fetched and filled in as many cycles where the matrix units are slower than the lender's
     vector products                          at most the rate that the board's power pays for
     a long row of a softmax                  at most as long as one core takes at its share of the bandwidth
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,10 @@ MATRIX_FORMATS = ("bf16", "fp16")
 UNFILLED = ("attention", "attention_backward", "conv")  # families with kernels that do not fill the matrix units
 # Backends that compile a kernel for the instructions of each GPU: it keeps its share of the peak.
 COMPILED = ("triton",)
+# Formats whose products are twice as fast as those in 16 bits on all GPUs that lend them; B300 has a thirtieth of that.
+EIGHT_BITS, EIGHT_BITS_FASTER = ("int8", "fp8"), 2.0
+# Coefficients of products that are cycles of loads over cycles of products, and the least they can be.
+LOADED = {"tile": 0.5, "fill": 4.0}
 UNALIGNED = frozenset(("odd", "loose"))  # variants of products
 USUAL_SIDE = 64.0  # of a tile of 128 x 128: rows times columns over their sum
 # Of the peak, at that tile: kernels that leave the units half empty, and those that fill them.
@@ -179,6 +184,9 @@ class Move:
     scarcer: float  # how much less main memory gives a core per cycle; 1 where it gives as much
     powered: Mapping[str, float]  # share of the peak that the board's power pays for, by dtype
     lender_powered: float  # and that of the lender
+    slow: Mapping[str, float] = field(
+        default_factory=dict
+    )  # flops of a core per cycle over the lender's, by format of 8 bits, where fewer
     core_byte: float = inf  # seconds of one core for a byte, at its share of the bandwidth
 
     @classmethod
@@ -190,6 +198,11 @@ class Move:
             max(defaults("lender_bytes_per_cycle")[lender] / fed, 1.0) if (fed := bytes_per_cycle(machine)) else 1.0,
             {dtype: powered(machine, dtype) for dtype in VECTOR_FORMATS},
             defaults("lender_powered").get(lender, 1.0),
+            {
+                dtype: min(each / (EIGHT_BITS_FASTER * rates[lender]), 1.0)
+                for dtype in EIGHT_BITS
+                if lender in rates and (each := per_cycle(machine, (dtype,)))
+            },
             1 / (fed * mine) if fed and mine else inf,
         )
 
@@ -212,6 +225,10 @@ class Move:
         unfilled = (key.family in UNFILLED and library(key.backend) not in COMPILED) or unaligned(key)
         if unfilled and key.dtype in MATRIX_FORMATS and "compute" in values:
             values |= self._unfilled(values["compute"], values.get("tile"))
+        if key.family == "gemm":
+            for name, least in LOADED.items():
+                if name in values:
+                    values[name] = max(values[name] * self.slow.get(key.dtypes[0], 1.0), least)
         if key.family in VECTOR_PRODUCTS and key.dtype in self.powered and "compute" in values:
             limit = self.powered[key.dtype]
             values["compute"] = min(values["compute"] * max(limit / self.lender_powered, 1.0), limit)
@@ -269,9 +286,9 @@ def bytes_per_cycle(machine: Machine) -> float | None:
     return rate / mine / count if rate and mine and count else None
 
 
-def per_cycle(machine: Machine) -> float | None:
-    """Flops of a core per clock cycle in products of 16 bits, on its matrix units or, without any, its vector units."""
-    figures = (machine.peaks.get(f"{engine}.{dtype}") for engine in ("tensor", "vector") for dtype in MATRIX_FORMATS)
+def per_cycle(machine: Machine, formats: Iterable[str] = MATRIX_FORMATS) -> float | None:
+    """Flops of a core per clock cycle in products of 16 bits, or other formats, on its matrix units or, without any, its vector units."""
+    figures = (machine.peaks.get(f"{engine}.{dtype}") for engine in ("tensor", "vector") for dtype in formats)
     figure, mine, count = next(filter(None, figures), None), clock(machine), cores(machine)
     peak = (figure.stated or figure.value()) if figure else None
     return peak / mine / count if peak and mine and count else None

@@ -25,6 +25,7 @@ from ..core.work import Array, largest, total
 from ..machines.libraries import known
 from ..machines.transfer import backends
 from . import timed_sizes
+from .basis import basis
 from .coefficients import CALIBRATED, LABELS, TRANSFERRED, UNCALIBRATED, timed_backend
 from .collectives import Collective, collective_items, step_collectives
 from .flat import flat_items, flat_time
@@ -181,7 +182,7 @@ class Expected:
         return "; ".join(dict.fromkeys(lines))
 
     def _basis(self, kernel: KernelTime, distance: float) -> str:
-        return self._other_library(kernel) + kernel.basis(distance)
+        return self._other_library(kernel) + basis(kernel, distance)
 
     def _other_library(self, kernel: KernelTime) -> str:
         """That other kernels serve than those of the library that was asked for, and what that one lacks."""
