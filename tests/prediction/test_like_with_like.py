@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -138,3 +139,38 @@ def test_the_default_path_names_its_libraries() -> None:
         ("a100-sxm-80gb", "SGLang and vLLM"),
     ):
         assert f" timings of {libraries})" in str(rl.predict(attention, real(name)).expected[0].confidence)
+
+
+EXPERTS = {"experts": 128, "topk": 8, "hidden": 2048, "inter": 768}
+FASTER = ("h100-pcie", "h100-sxm", "gh200", "h200-sxm", "b200-sxm")  # in bandwidth
+
+
+@pytest.mark.parametrize("backend", [None, "vllm"])
+@pytest.mark.parametrize("formats", [{}, {"dtype": "fp16"}, {"dtype": "fp8"}], ids=["bf16", "fp16", "fp8"])
+def test_experts_are_never_slower_on_the_faster_machine(backend: str | None, formats: dict[str, str]) -> None:
+    """The H200 had PyTorch's kernels, the H100 those of serving engines."""
+    for tokens in (1, 32, 512, 8192):
+        work = rl.ops.moe(tokens=tokens, **EXPERTS, **formats)
+        times = [seconds(work, name, backend=backend) for name in FASTER]
+        assert all(after < 1.03 * before for before, after in pairwise(times)), times
+
+
+def test_an_answer_of_experts_names_its_library() -> None:
+    work = rl.ops.moe(tokens=512, **EXPERTS)
+    for name in FASTER:
+        said = str(rl.predict(work, real(name)).expected[0].confidence)
+        assert "timings of PyTorch)" in said
+        assert "--backend vllm" in said
+        assert "--backend" not in str(rl.predict(work, real(name), backend="vllm").expected[0].confidence)
+    narrow = rl.predict(rl.ops.moe(tokens=512, **EXPERTS, weights="int4_g128"), real("h200-sxm")).expected[0]
+    assert "no timings of PyTorch with int4 weights, vllm-0.24.0 used" in str(narrow.confidence)
+
+
+def test_models_take_the_experts_of_their_software() -> None:
+    for name in ("h100-sxm", "h200-sxm", "mi300x"):
+        times = {
+            software: float(rl.model("mixtral-8x7b", real(name), tp=2, software=software).decode_time)
+            for software in ("vllm", "sglang", "tensorrt-llm", "gpt-fast")
+        }
+        assert len(set(times.values())) >= 3
+        assert times["gpt-fast"] > times["vllm"]

@@ -13,7 +13,9 @@ from .kernel_times import KernelTime
 AS_CAUSAL = "the kernel without a window is expected to take less, so the time is that of the causal one"
 # of layers in fp8, as serving engines run them
 QUANTIZING = "the timings include quantizing the activations from 16 bits"
+FUSED = "serving engines have faster, fused kernels: --backend vllm"
 NOTABLE_DISTANCE = 1.05  # from the timed sizes, as a factor, beyond which a prediction is called extrapolated
+PYTORCH = " of PyTorch"
 TIMED_LIBRARIES = re.compile(r"\b(sglang|torch|trtllm|vllm)(?=-\d)|\bPyTorch\b")  # in the source of coefficients
 
 
@@ -37,6 +39,8 @@ def basis(kernel: KernelTime, distance: float) -> str:
         beyond += f"; {QUANTIZING}"
     if key.op == WINDOW and kernel.as_causal:
         beyond += f"; {AS_CAUSAL}"
+    if key.family == "moe" and libraries(kernel.selected) == PYTORCH:
+        beyond += f"; {FUSED}"
     timings = f"{fitted.cases} timings{libraries(kernel.selected)}"
     if kernel.selected.label == CALIBRATED and timed_sizes.near(key.family, distance):
         return f"calibrated ({key}, {timings}): {fitted.errors}{beyond}"

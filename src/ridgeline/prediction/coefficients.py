@@ -39,7 +39,8 @@ TIMED_HALF = "bf16"  # that other machines lend
 SAME_HALVES = ("stream", "reduce", "gather", "rows", "scan", "transpose", "attention", "attention_backward", "decode")
 # Libraries whose kernels serve where the one asked for has none for such weights or such a KV cache, by family, and formats of weights
 # and caches that are unpacked alike.
-OTHER_PATHS = {"weight_only": ("triton",), "decode": ("vllm", "sglang", "trtllm")}
+SERVING = ("vllm", "sglang", "trtllm")
+OTHER_PATHS = {"weight_only": ("triton",), "decode": SERVING, "moe": SERVING}
 UNPACKED_ALIKE = {
     "weight_only": dict.fromkeys(("fp8_e4m3", "fp8_e5m2", "mxfp8"), "int8") | dict.fromkeys(("nvfp4", "mxfp4"), "int4"),
     "decode": dict.fromkeys(("fp8_e5m2", "int8", "mxfp8", "mxfp6", "int4", "mxfp4", "nvfp4"), "fp8_e4m3"),
@@ -131,7 +132,8 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     like = like or BUILT_LIKE.get(key.op, "")
     last_dtype = "fp32" if machine.kind == "cpu" else ""
     asked = timed_backend(machine, backend)
-    other_paths = tuple(timed_backend(machine, path) for path in OTHER_PATHS.get(key.family, ()) if len(key.dtypes) > 1)
+    narrow = len(key.dtypes) > 1 or (key.family == "moe" and key.dtype not in HALVES)
+    other_paths = tuple(timed_backend(machine, path) for path in OTHER_PATHS.get(key.family, ()) if narrow)
     # the library that is asked for comes first, though other machines lend it; then what this machine was timed with, then what is lent
     for borrowed, of_library in ((False, True), (True, True), (False, False), (True, False))[0 if asked else 2 :]:
         asked_of = _on_vector_units(machine, key) if borrowed else key
