@@ -198,8 +198,8 @@ class Expected:
         ):
             instead = "its kernel for a wider one used, with fewer bytes: " if its_own else instead
             return f"{known(asked).title} has no {stored} KV cache, {instead}"
-        if stored and not asked and not its_own:
-            return f"no timings of {known(asked).title} with {stored} weights, {instead}"
+        if not asked and not its_own:
+            return f"no timings of {known(asked).title} with {stored or kernel.kernel.dtype} weights, {instead}"
         return f"no timings of backend {self.backend}, {instead}" if asked and not its_own else ""
 
     @property
