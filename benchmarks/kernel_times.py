@@ -67,6 +67,8 @@ DEVICE_LAUNCH = default_figures("launch")[
 ]  # what a kernel takes on the device where only the host's launch was timed
 HOST_LAUNCH = f"here with {DEVICE_LAUNCH * 1e6:g} us instead of the launch"
 OWN_TIMINGS = "h200-sxm"  # its default paths were timed by ridgeline itself (fit_h200.py)
+# Families whose default path is that of PyTorch wherever it has such kernels: serving libraries fuse experts, and are twice as fast on one GPU.
+PYTORCH_PATHS = ("moe",)
 ENOUGH = 60  # timings from which a variant is told apart
 BIG = {"graph": LONG[""], "eager": LONG["fp32"]}  # seconds above which the kernel decides, not the overhead
 
@@ -130,7 +132,8 @@ def plain(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def by_op(kernel: Any) -> bool:
-    return kernel.family in ("rows", "attention") or kernel.op == "bmm"
+    """Kernels that say nothing of the other ops of their family; the convolutions are forward ones of images stored channel by channel."""
+    return kernel.family in ("rows", "attention", "conv") or kernel.op == "bmm"
 
 
 def thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -156,8 +159,10 @@ def optional(key: Key) -> tuple[str, ...]:
 
 
 def source_of(rows: list[dict[str, Any]], backend: str) -> str:
+    """Where rows come from, and the library that they are of, or all those of the default path."""
     names = sorted({row["_source"] for row in rows})
-    return "; ".join(SOURCES[name].format(backend=backend or "all backends") for name in names)
+    every = {name: ", ".join(sorted({row["backend"] for row in rows if row["_source"] == name})) for name in names}
+    return "; ".join(SOURCES[name].format(backend=backend or every[name]) for name in names)
 
 
 def same_dtype(row: dict[str, Any], key: Key) -> bool:
@@ -198,8 +203,12 @@ def fit_machine(name: str, rows: list[dict[str, Any]], tell: Any) -> dict[Key, F
         if got := fit_group(members, source_of(mine, group.backend), group):
             found[group] = got
             tell(f"{name} {group}: {got.cases} timings, {got.error:.1%} / {got.p90:.1%}")
+    own = pytorch_paths(machine)
     for group, members in in_order(groups(rows, machine, False)):
-        source = source_of([row for row in rows if same_dtype(row, group)], "")
+        if group in own:
+            continue
+        libraries = {at.backend for at in found if at._replace(backend="") == group}
+        source = source_of([row for row in rows if same_dtype(row, group) and row["backend"] in libraries], "")
         # with one backend the default path is the same fit
         alone = next(
             (row for at, row in found.items() if at._replace(backend="") == group and row.cases == len(members)), None
@@ -214,6 +223,13 @@ def fit_machine(name: str, rows: list[dict[str, Any]], tell: Any) -> dict[Key, F
         found[group] = got
         tell(f"{name} {group}: {got.cases} timings, {got.error:.1%} / {got.p90:.1%}")
     return found
+
+
+def pytorch_paths(machine: Machine) -> set[Key]:
+    """Default paths that PyTorch has kernels for on GPUs of this architecture, by the GPU that was timed with them."""
+    if machine.architecture != machines.load(OWN_TIMINGS).architecture:
+        return set()
+    return {key for key in files.of_machine(OWN_TIMINGS) if key.family in PYTORCH_PATHS and not key.backend}
 
 
 def in_order(made: dict[Key, fitting.Group]) -> list[tuple[Key, fitting.Group]]:
@@ -333,10 +349,15 @@ def lent_rows(lender: Lender, data: dict[str, list[dict[str, Any]]]) -> dict[Key
         members, values = lender.members(at), lender.coefficients(at)
         if values is None:
             continue
+        libraries = (
+            {at.backend} if at.backend else {key.backend for key in lender.keys if key._replace(backend="") == at}
+        )
         timings = [
-            row for name in members for row in data[name]
-            if same_dtype(row, at) and at.backend in ("", library(row["backend"]))
-        ]  # fmt: skip
+            row
+            for name in members
+            for row in data[name]
+            if same_dtype(row, at) and library(row["backend"]) in libraries
+        ]
         versions = ", ".join(sorted({row["backend"] for row in timings}))
         source = f"{', '.join(members)}: {source_of(timings, versions)}"
         if not at.backend and "eager" in source:
@@ -360,7 +381,8 @@ def defaults(data: dict[str, list[dict[str, Any]]]) -> dict[str, dict[Key, Fitte
         fitted, own = lent_rows(lender, data), own_rows(files.of_machine(OWN_TIMINGS), OWN_TIMINGS)
         if OWN_TIMINGS not in lender.groups:
             own = {}
-        for kind, rows in ((WITHIN, {**fitted, **own}), (BEYOND, {**own, **fitted})):
+        same = {key: row for key, row in own.items() if key.family in PYTORCH_PATHS}
+        for kind, rows in ((WITHIN, {**fitted, **own}), (BEYOND, {**own, **fitted, **same})):
             table = f"{kind} {architecture}"
             tables[table] = {at: with_errors(row, ends_for(table, at, ratios)) for at, row in rows.items()}
     return tables

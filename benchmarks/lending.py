@@ -18,9 +18,8 @@ from ridgeline.core.machine import Fitted, Machine
 from ridgeline.core.statistics import Errors
 from ridgeline.machines import load as machines
 from ridgeline.machines.power import base
-from ridgeline.machines.transfer import BEYOND, SHARES, WITHIN, Move, library, sources
+from ridgeline.machines.transfer import BEYOND, SHARES, WITHIN, Move, lender_scale, library, sources
 from ridgeline.prediction import fit as fitting
-from ridgeline.prediction.coefficients import lender_scale
 from ridgeline.prediction.fit.families import _choice, _coefficients
 from ridgeline.prediction.fit.intervals import INTERVAL
 

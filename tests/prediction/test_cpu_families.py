@@ -183,11 +183,13 @@ def test_coefficients_of_a_cpu_come_back_from_its_file() -> None:
     assert rl.predict(stencil(3000), saved).time == rl.predict(stencil(3000), replace(CPU, fitted=fitted)).time
 
 
-def test_a_format_that_was_not_timed_takes_fp32_on_a_cpu_and_not_on_a_gpu() -> None:
+def test_a_format_that_was_not_timed_takes_fp32_on_a_cpu_and_on_a_gpu_where_bytes_stream() -> None:
     row = next(iter(fit_small([(stencil(size), [1e-6 * size]) for size in (1000, 2000, 6000)], CPU).values()))
     key = Key("stream", "bf16", op="add")
     fitted = {Key("stream", "fp32"): row}
     chosen = select(replace(CPU, fitted=fitted), key)
     assert chosen is not None
-    assert chosen.widening > 1
-    assert select(replace(CPU, kind="gpu", fitted=fitted), key) is None
+    assert chosen.doubt > 0
+    assert select(replace(CPU, kind="gpu", fitted=fitted), key) is not None
+    rows = {Key("rows", "fp32", op="softmax"): row}
+    assert select(replace(CPU, kind="gpu", fitted=rows), Key("rows", "bf16", op="softmax")) is None

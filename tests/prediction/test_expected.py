@@ -21,10 +21,12 @@ from ridgeline.core.figure import Figure
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.core.work import Kernel, Program, Step
 from ridgeline.prediction import many
-from ridgeline.prediction.coefficients import SUBSTITUTE_WIDENING, select
+from ridgeline.prediction.coefficients import select
+from ridgeline.prediction.doubt import HALF, OTHER, STORED, together
 from ridgeline.prediction.expected import GIVEN_EFFICIENCY, MEASURED_CEILINGS, NOT_CALIBRATED
 from ridgeline.prediction.flat import efficiency
 from ridgeline.prediction.host import launch_latency
+from ridgeline.prediction.timed_sizes import GROWTH_PER_DOUBLING
 from ridgeline.programs.ops import OPS
 from strategies import COLLECTIVES, law, sweeps
 
@@ -290,7 +292,9 @@ def test_the_nearest_numbers_serve() -> None:
         assert str(selected.key) == ORDER[first]
         same = selected.key.dtype == BMM.dtype and selected.key.op == "bmm" and selected.key.backend == "lib"
         assert selected.label == ("calibrated" if same else "transferred")
-        assert selected.widening == (1.0 if same else SUBSTITUTE_WIDENING)
+        format_doubt = {BMM.dtype: 0.0, "bf16": STORED, "fp16": STORED}[selected.key.dtype]
+        its_own = selected.key.op == "bmm" and selected.key.backend == "lib"
+        assert selected.doubt == together(format_doubt, 0.0 if its_own else OTHER)
     assert select(replace(H, fitted=table({"gemm.fp64": fitted(), "stream.bf16": fitted()})), ODD) is None
 
 
@@ -442,15 +446,15 @@ def test_the_interval_is_that_of_the_timings_left_out() -> None:
 
 
 def test_the_interval_widens_with_the_distance_and_for_another_format() -> None:
-    """m = 1024 is four times the largest that was timed: two doublings, each half as wide again."""
+    """m = 1024 is four times the largest that was timed: two doublings. Another format is a doubt of its own."""
     far = rl.predict(GEMM, replace(H, fitted=table({"gemm.bf16": fitted(high=1.3, ranges={"m": (16.0, 256.0)})})))
     assert far.distance == 4
-    assert far.high == pytest.approx(1.3 ** (1 + 0.5 * 2) * far.time)
+    assert far.high == pytest.approx(1.3 * np.exp(2 * GROWTH_PER_DOUBLING) * far.time)
     assert "extrapolated up to 4.0x beyond the timed sizes" in str(far.expected[0].confidence)
     small = rl.predict(GEMM, replace(H, fitted=table({"gemm.bf16": fitted(ranges={"k": (8192.0, 16384.0)})})))
     assert small.distance == 8
     other = rl.predict(GEMM, replace(H, fitted=table({"gemm.fp16": fitted(high=1.3)})))
-    assert other.high == pytest.approx(1.3**1.5 * other.time)
+    assert other.high == pytest.approx(np.exp(np.hypot(np.log(1.3), HALF)) * other.time)
 
 
 def test_the_steps_of_a_program_err_apart_from_each_other() -> None:

@@ -109,10 +109,6 @@ def test_a_mask_makes_no_attention_longer_unless_it_was_timed(
     [
         ("gemm", {"m": 4095, "n": 4095, "k": 4095}),
         ("gemm", {"m": 4096, "n": 4096, "k": 4096}),
-        (
-            "conv2d",
-            {"batch": 32, "c_in": 3, "c_out": 64, "h": 224, "w": 224, "kernel": 7, "stride": 2, "layout": "nhwc"},
-        ),
         ("attention", {"batch": 8, "heads": 32, "seq_q": 4096, "head_dim": 128}),
         ("attention", {"batch": 8, "heads": 32, "seq_q": 4096, "head_dim": 32}),
         (

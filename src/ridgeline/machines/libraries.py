@@ -6,7 +6,7 @@
     efficient           NVIDIA from Pascal, AMD from CDNA 2 (AOTriton)  aten/src/ATen/native/transformers/cuda/sdp_utils.cpp of PyTorch
     Triton              NVIDIA from Volta, AMD, Intel                   https://github.com/triton-lang/triton
 
-Libraries that are not listed (vLLM, SGLang and PyTorch run on most machines) may run anywhere.
+vLLM, SGLang and PyTorch run on most machines; libraries that are not listed may run anywhere.
 """
 
 from __future__ import annotations
@@ -58,6 +58,9 @@ LIBRARIES: Mapping[str, Library] = {
     "efficient": Library("memory-efficient attention", {"NVIDIA": "pascal", "AMD": "cdna2"}, narrow_cache=False),
     "triton": Library("Triton", {"NVIDIA": "volta", "AMD": "cdna", "Intel": "xe-hpc"}, narrow_cache=False),
     "trtllm": Library("TensorRT-LLM", {"NVIDIA": "ampere"}),
+    "vllm": Library("vLLM"),
+    "sglang": Library("SGLang"),
+    "torch": Library("PyTorch"),
 }
 
 

@@ -10,6 +10,7 @@ a coefficient means decides how it moves to another machine:
     weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
     other kernels below half of the peak     the same, up to the most that is known: older instructions, or units that are not filled;
                                              judged at a usual tile, whose operands take as many cycles on units of any rate
+    tiles of products in 8 bits              fetched and filled in as many cycles where the matrix units are slower than the lender's
     vector products                          at most the rate that the board's power pays for
     matrix products                          the same share of the rate that the board's power pays for, where energies are known
     a long row of a softmax                  at most as long as one core takes at its share of the bandwidth
@@ -19,10 +20,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from math import exp, hypot, inf, log
 from typing import TYPE_CHECKING
 
+from ..core.errors import MissingFigure
 from ..core.machine import Fitted, Machine
 from .defaults import defaults
 from .power import MEASURED, base, cores, powered
@@ -63,6 +66,10 @@ MATRIX_FORMATS = ("bf16", "fp16")
 UNFILLED = ("attention", "attention_backward", "conv")  # families with kernels that do not fill the matrix units
 # Backends that compile a kernel for the instructions of each GPU: it keeps its share of the peak.
 COMPILED = ("triton",)
+# Formats whose products are twice as fast as those in 16 bits on all GPUs that lend them; B300 has a thirtieth of that.
+EIGHT_BITS, EIGHT_BITS_FASTER = ("int8", "fp8"), 2.0
+# Coefficients of products that are cycles of loads over cycles of products, and the least they can be.
+LOADED = {"tile": 0.5, "fill": 4.0}
 UNALIGNED = frozenset(("odd", "loose"))  # variants of products
 USUAL_SIDE = 64.0  # of a tile of 128 x 128: rows times columns over their sum
 LARGE_SIDE = 256 * 128 / (256 + 128)  # of the largest tile
@@ -72,6 +79,10 @@ MAX_FILLED = 0.7  # that they reach where the units are slower: FlashAttention-2
 WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
 STREAMS_CACHE = ("decode",)  # families whose kernels stream keys and values: how fast depends on the architecture
 VECTOR_PRODUCTS = ("gemm", "conv")  # families of products that run on the vector units where there are no others
+# Families whose public timings are fitted without variants: within the architecture, they serve all variants of their ops.
+POOLED = ("rows", "conv")
+# Convolutions that run kernels of their own: timings of plain ones say nothing of them.
+OTHER_CONVOLUTIONS = ("grouped", "large", "point", "skip", "spread")
 VECTOR_FORMATS = ("fp32",)  # whose energy per flop is known
 # Families with kernels that can reach the power limit.
 POWER_LIMITED = ("gemm", "conv", "attention", "attention_backward", "moe", "weight_only")
@@ -103,6 +114,13 @@ def unaligned(key: Key) -> bool:
     return key.family == "gemm" and not UNALIGNED.isdisjoint(key.variant.split("-"))
 
 
+def apart(key: Key) -> str:
+    """What sets the kernels of a key apart from the plain ones of its family, whose timings say nothing of them; empty for plain ones."""
+    if key.family == "conv":
+        return next((part for part in key.variant.split("-") if part in OTHER_CONVOLUTIONS), "")
+    return "unaligned" if unaligned(key) else ""
+
+
 def sources(architecture: str) -> tuple[str, ...]:
     """The tables that lend to machines of an architecture, best first."""
     others = LENDERS.get(architecture) or LENDERS.get(base(architecture), OTHERS)
@@ -111,18 +129,31 @@ def sources(architecture: str) -> tuple[str, ...]:
 
 
 def borrowed(machine: Machine, tables: Tables) -> dict[Key, Fitted]:
-    """What the tables lend a machine, adapted to it; the first table that has a key lends it."""
+    """What the tables lend a machine, adapted to it; the first table that has a key lends it.
+
+    A variant that was timed on other architectures alone is not lent where its own architecture was timed with all variants together.
+    """
     fitted: dict[Key, Fitted] = {}
+    timed: Mapping[Key, Fitted] = {}  # of the machine's own architecture
     streamed: Mapping[str, float] = {}  # share of the bandwidth that decoding reaches within the architecture
     for table in sources(machine.architecture):
         rows = tables(table)
         if rows:
             move = Move.between(table.rpartition(" ")[2], machine)
-            adapted = {key: move.adapted(key, row) for key, row in rows.items() if key not in fitted}
+            adapted = {
+                key: move.adapted(key, row)
+                for key, row in rows.items()
+                if key not in fitted and not _pooled(key, timed)
+            }
             if table.startswith(WITHIN):
-                streamed = _streamed(adapted)
+                timed, streamed = adapted, _streamed(adapted)
             fitted |= {key: _held(key, row, streamed) for key, row in adapted.items()}
     return fitted
+
+
+def _pooled(key: Key, timed: Mapping[Key, Fitted]) -> bool:
+    """Whether timings of all variants of an op together serve this one."""
+    return key.family in POOLED and any(wider in timed and apart(wider) == apart(key) for wider in key.wider_variants())
 
 
 def _streamed(rows: Mapping[Key, Fitted]) -> dict[str, float]:
@@ -153,6 +184,9 @@ class Move:
     powered: Mapping[str, float]  # share of the peak that the board's power pays for, by dtype
     lender_powered: float  # and that of the lender
     paid: Mapping[str, tuple[float, float]]  # the same of matrix products, by dtype: of the machine, and of the lender
+    slow: Mapping[str, float] = field(
+        default_factory=dict
+    )  # flops of a core per cycle over the lender's, by format of 8 bits, where fewer
     core_byte: float = inf  # seconds of one core for a byte, at its share of the bandwidth
 
     @classmethod
@@ -167,6 +201,11 @@ class Move:
             {
                 dtype: (powered(machine, dtype), share if lender in MEASURED else 1.0)
                 for dtype, share in defaults("matrix_powered").items()
+            },
+            {
+                dtype: min(each / (EIGHT_BITS_FASTER * rates[lender]), 1.0)
+                for dtype in EIGHT_BITS
+                if lender in rates and (each := per_cycle(machine, (dtype,)))
             },
             1 / (fed * mine) if fed and mine else inf,
         )
@@ -190,6 +229,10 @@ class Move:
         unfilled = (key.family in UNFILLED and library(key.backend) not in COMPILED) or unaligned(key)
         if unfilled and key.dtype in MATRIX_FORMATS and "compute" in values:
             values |= self._unfilled(values["compute"], values.get("tile"))
+        if key.family == "gemm":
+            for name, least in LOADED.items():
+                if name in values:
+                    values[name] = max(values[name] * self.slow.get(key.dtypes[0], 1.0), least)
         if key.family in VECTOR_PRODUCTS and key.dtype in self.powered and "compute" in values:
             limit = self.powered[key.dtype]
             values["compute"] = min(values["compute"] * max(limit / self.lender_powered, 1.0), limit)
@@ -230,6 +273,23 @@ class Move:
         return {"compute": share, "tile": tile * (share / compute / self.per_cycle) ** weight}
 
 
+def lender_scale(machine: Machine, dtype: str) -> dict[str, float]:
+    """Factors for borrowed coefficients: the machine's published shares of peak and bandwidth over those of the lenders."""
+    ceilings = {"memory": [machine.main.name], "compute": []}
+    for each in dict.fromkeys(
+        (dtype, *(MATRIX_FORMATS if dtype in MATRIX_FORMATS else ()))
+    ):  # a share published for one half holds for the other
+        with suppress(MissingFigure):  # a format without products
+            ceilings["compute"].append(machine.engine("matrix", each))
+    scale: dict[str, float] = {}
+    for coefficient, usual in defaults("lender_efficiency").items():
+        figures = filter(None, map(machine.efficiency.get, ceilings[coefficient]))
+        published = next((figure.measured for figure in figures if figure.measured is not None), None)
+        if published is not None:
+            scale[coefficient] = published / usual
+    return scale
+
+
 def clock(machine: Machine) -> float | None:
     """Of the cores: AMD calls it the engine's."""
     figures = (machine.clocks.get(name) for name in ("vector", "engine", "tensor"))
@@ -243,9 +303,9 @@ def bytes_per_cycle(machine: Machine) -> float | None:
     return rate / mine / count if rate and mine and count else None
 
 
-def per_cycle(machine: Machine) -> float | None:
-    """Flops of a core per clock cycle in products of 16 bits, on its matrix units or, without any, its vector units."""
-    figures = (machine.peaks.get(f"{engine}.{dtype}") for engine in ("tensor", "vector") for dtype in MATRIX_FORMATS)
+def per_cycle(machine: Machine, formats: Iterable[str] = MATRIX_FORMATS) -> float | None:
+    """Flops of a core per clock cycle in products of 16 bits, or other formats, on its matrix units or, without any, its vector units."""
+    figures = (machine.peaks.get(f"{engine}.{dtype}") for engine in ("tensor", "vector") for dtype in formats)
     figure, mine, count = next(filter(None, figures), None), clock(machine), cores(machine)
     peak = (figure.stated or figure.value()) if figure else None
     return peak / mine / count if peak and mine and count else None

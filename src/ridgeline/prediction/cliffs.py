@@ -15,7 +15,7 @@ from ..core.errors import RidgelineError
 from ..core.families.attention import WINDOW
 from ..core.units import percent, show
 from ..programs.ops import Op
-from .kernel_times import NOTABLE_DISTANCE
+from .basis import NOTABLE_DISTANCE
 from .predict import Prediction, plain, predict
 
 ALIGNMENTS = (8, 16, 64, 128)  # elements, to which a size may be padded

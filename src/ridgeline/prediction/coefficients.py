@@ -7,7 +7,6 @@ before those of other dtypes, the default path, wider variants and any op.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -26,28 +25,27 @@ from ..core.network import collectives
 from ..core.work import READ, WRITE, Array, Kernel, Work, largest
 from ..machines.defaults import defaults
 from ..machines.power import cores
-from ..machines.transfer import VECTOR_PRODUCTS, backends, library, newest, unaligned
+from ..machines.transfer import VECTOR_PRODUCTS, apart, backends, library, newest
+from . import doubt
+from .doubt import HALVES, STREAMING, alike
 
-STREAMING = ("stream", "reduce", "gather")  # families whose kernels are known by their bytes alone
 # A dtype that was never timed takes the coefficients of the next one that was.
 SUBSTITUTES = {
     "fp16": ("bf16",), "bf16": ("fp16",), "tf32": ("fp32", "bf16"), "fp32": ("tf32",), "fp64": ("fp32",),
     "fp8": ("int8", "bf16"), "int8": ("fp8", "bf16"), "int4": ("int8", "fp8"), "nvfp4": ("fp8", "bf16"),
     "mxfp4": ("fp8", "bf16"), "mxfp6": ("fp8", "bf16"), "mxfp8": ("fp8", "bf16"), "int1": ("int8",), "int32": ("fp32",),
 }  # fmt: skip
-HALVES = ("bf16", "fp16")
 TIMED_HALF = "bf16"  # that other machines lend
 # Families whose kernels are the same in either: timings of one serve the other before those of other kernels in its own.
 SAME_HALVES = ("stream", "reduce", "gather", "rows", "scan", "transpose", "attention", "attention_backward", "decode")
 # Libraries whose kernels serve where the one asked for has none for such weights or such a KV cache, by family, and formats of weights
 # and caches that are unpacked alike.
-OTHER_PATHS = {"weight_only": ("triton",), "decode": ("vllm", "sglang", "trtllm")}
+SERVING = ("vllm", "sglang", "trtllm")
+OTHER_PATHS = {"weight_only": ("triton",), "decode": SERVING, "moe": SERVING}
 UNPACKED_ALIKE = {
     "weight_only": dict.fromkeys(("fp8_e4m3", "fp8_e5m2", "mxfp8"), "int8") | dict.fromkeys(("nvfp4", "mxfp4"), "int4"),
     "decode": dict.fromkeys(("fp8_e5m2", "int8", "mxfp8", "mxfp6", "int4", "mxfp4", "nvfp4"), "fp8_e4m3"),
 }
-LENDER_VENDOR = "NVIDIA"  # on whose GPUs nearly all borrowed coefficients were timed
-SUBSTITUTE_WIDENING = 1.5  # of the interval's logarithm, for another dtype and for another vendor
 # Ops of the stream family that read and write elements in order, one by one: timings of some of them serve the others. Optimizers over
 # lists of tensors, pools and losses are built otherwise, and take what other machines lend for them.
 IN_ORDER = frozenset(
@@ -56,16 +54,16 @@ IN_ORDER = frozenset(
 )  # fmt: skip
 BACKWARD = "_backward"
 ALL_OPS = ("attention", "decode", "moe", "transpose")  # families whose timings are of all their ops together
-# Ops whose kernel is built like that of another, where it is not said, and how much more its interval widens: 701 windows by Triton, from its
-# causal kernel, are then held as often as promised.
-BUILT_LIKE, BUILT_LIKE_WIDENING = {WINDOW: "causal"}, 1.9
-# Ops that the default path has a kernel of its own for, whose coefficients are those of another path, and how much more the interval widens: it
-# holds 86 % of 72 windows by FlexAttention.
-TIMED_AS, TIMED_AS_WIDENING = {WINDOW: "triton"}, 3.0
+BUILT_LIKE = {WINDOW: "causal"}  # ops whose kernel is built like that of another, where it is not said
+TIMED_AS = {
+    WINDOW: "triton"
+}  # ops that the default path has a kernel of its own for, whose coefficients are those of another path
 RESULT, PRODUCTS, RESULTS_APART = "out_dtype", ("gemm", "conv"), ("sum_rows", "sum_columns")
 CAST, CAST_TO = "cast", "bf16"  # and the format it casts to where none is given
 # Casts that kernels were timed for, by the bits of both formats.
 TIMED_CASTS = ((64, 32), (32, 16), (16, 32), (16, 16), (16, 8))
+# What bytes take is known from the format that most machines were timed in.
+STREAMED_AS = "fp32"
 LABELS = CALIBRATED, TRANSFERRED, UNCALIBRATED = "calibrated", "transferred", "uncalibrated"
 
 
@@ -76,11 +74,16 @@ class Selected:
     family: Family
     fitted: Fitted
     key: Key
-    widening: float = 1.0  # of the interval's logarithm
+    doubt: float = 0.0  # of another kernel that serves, which widens the interval
     label: str = TRANSFERRED  # calibrated where the timings are of this machine, op, backend and dtypes
     # This very kernel was timed on this machine, whatever library was asked for: in its format or the other one of 16 bits, or with
     # operands stored wider, whose timings hold for fewer bytes as well. It decides whether timings of similar shapes correct the formula.
     timed: bool = False
+
+    def log_end(self, end: str) -> float:
+        """The logarithm of an end of the interval over the time, for sizes that were timed."""
+        wide = doubt.together(np.log(getattr(self.fitted, end)), self.doubt)
+        return -wide if end == "low" else wide
 
 
 @cache
@@ -94,7 +97,8 @@ def _candidates(
     narrow = [f"{other}-{stored}" for other in others for stored in weights]
     alike = UNPACKED_ALIKE.get(key.family, {})
     narrow += [f"{other}-{alike[stored]}" for other in (arithmetic, *others) for stored in weights if stored in alike]
-    dtypes = dict.fromkeys((key.dtype, *narrow, arithmetic, *others, last_dtype))
+    streamed = STREAMED_AS if key.family in STREAMING else ""
+    dtypes = dict.fromkeys((key.dtype, *narrow, arithmetic, *others, last_dtype or streamed))
     twins = {HALVES[0]: HALVES[1], HALVES[1]: HALVES[0]} if lent or key.family in SAME_HALVES else {}
     # the timings of an op's own kernel in any format come before those of a kernel that is built alike
     paths = (*filter(None, backends(backend)), *(() if backend else (TIMED_AS[key.op],))) if key.op in TIMED_AS else ()
@@ -129,36 +133,46 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     like = like or BUILT_LIKE.get(key.op, "")
     last_dtype = "fp32" if machine.kind == "cpu" else ""
     asked = timed_backend(machine, backend)
-    other_paths = tuple(timed_backend(machine, path) for path in OTHER_PATHS.get(key.family, ()) if len(key.dtypes) > 1)
+    narrow = len(key.dtypes) > 1 or (key.family == "moe" and key.dtype not in HALVES)
+    other_paths = tuple(timed_backend(machine, path) for path in OTHER_PATHS.get(key.family, ()) if narrow)
     # the library that is asked for comes first, though other machines lend it; then what this machine was timed with, then what is lent
     for borrowed, of_library in ((False, True), (True, True), (False, False), (True, False))[0 if asked else 2 :]:
         asked_of = _on_vector_units(machine, key) if borrowed else key
         wanted = _in_timed_half(asked_of) if borrowed else key
-        aligned_serve = not _lends_unaligned(machine, wanted)
+        plain_serve = not _lends_apart(machine, wanted)
         for candidate, substitute in _candidates(wanted, asked, last_dtype, like, other_paths, borrowed):
-            if of_library and not (candidate.backend in backends(asked)[:-1] and _alike(candidate.dtype, wanted.dtype)):
+            if of_library and not (candidate.backend in backends(asked)[:-1] and alike(candidate.dtype, wanted.dtype)):
                 continue
             substitute = (substitute and candidate.dtype != key.dtype) or asked_of.dtype != key.dtype
             fitted = machine.fitted.get(candidate)
-            serves = aligned_serve or (unaligned(candidate) and _alike(candidate.dtype, wanted.dtype))
+            serves = plain_serve or (apart(candidate) == apart(wanted) and alike(candidate.dtype, wanted.dtype))
             serves = serves and (borrowed or not _lent_for_op(machine, wanted, candidate))
             if fitted is not None and fitted.borrowed is borrowed and serves:
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
                 same_op = same_op or (key.op == BIASED and not candidate.op)
                 same_op = same_op and candidate.resident is key.resident
                 own_kernel = same_op and not borrowed
-                itself = not substitute and not result and (candidate.op == key.op or key.op != BIASED)
-                calibrated = own_kernel and candidate.backend == asked and itself
-                steps = (substitute or not (calibrated or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
+                itself = (
+                    own_kernel
+                    and candidate.backend == asked
+                    and not result
+                    and (candidate.op == key.op or key.op != BIASED)
+                )
+                calibrated = itself and not substitute
+                doubts = (
+                    doubt.of_format(wanted if asked_of.dtype == key.dtype else key, candidate),
+                    0.0 if itself else _of_kernel(key, candidate, asked, borrowed),
+                    doubt.VENDOR if borrowed and machine.vendor != doubt.LENDER_VENDOR else 0.0,
+                )
                 return Selected(
                     formula(candidate, machine.kind),
                     _narrowed(machine, fitted, candidate, key),
                     candidate,
-                    SUBSTITUTE_WIDENING**steps * _further_widening(key, candidate, asked, borrowed),
-                    CALIBRATED if calibrated else TRANSFERRED,
-                    own_kernel
+                    doubt.together(*doubts),
+                    label=CALIBRATED if calibrated else TRANSFERRED,
+                    timed=own_kernel
                     and not _stands_in(key, candidate, asked)
-                    and any(_alike(candidate.dtype, dtype) for dtype in (key.dtype, key.dtypes[0])),
+                    and any(alike(candidate.dtype, dtype) for dtype in (key.dtype, key.dtypes[0])),
                 )
     return None
 
@@ -166,7 +180,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
 def _narrowed(machine: Machine, fitted: Fitted, candidate: Key, key: Key) -> Fitted:
     """Coefficients of a wider format for a narrower one, whose products are faster and whose exponentials are not."""
     arithmetic, wider = key.dtypes[0], candidate.dtypes[0]
-    if "softmax" not in fitted.coefficients or _alike(arithmetic, wider):
+    if "softmax" not in fitted.coefficients or alike(arithmetic, wider):
         return fitted
     rates = [figures.peak for figures in (hardware(machine, arithmetic), hardware(machine, wider)) if figures]
     faster = rates[0] / rates[1] if len(rates) == 2 else 1.0
@@ -176,11 +190,13 @@ def _narrowed(machine: Machine, fitted: Fitted, candidate: Key, key: Key) -> Fit
     return replace(fitted, coefficients=values | {"softmax": values["softmax"] * faster})
 
 
-def _further_widening(key: Key, candidate: Key, asked: str, borrowed: bool) -> float:
-    """Of the interval, where the kernel of another op stands in, or that of another path of this machine; a borrowed path is wide enough."""
+def _of_kernel(key: Key, candidate: Key, asked: str, borrowed: bool) -> float:
+    """Doubt of the kernel of another op or path that serves; a borrowed path is uncertain enough."""
     if key.op in BUILT_LIKE and candidate.op != key.op:
-        return BUILT_LIKE_WIDENING
-    return TIMED_AS_WIDENING if key.op in TIMED_AS and _stands_in(key, candidate, asked) and not borrowed else 1.0
+        return doubt.BUILT_LIKE
+    if borrowed:
+        return 0.0
+    return doubt.TIMED_AS if key.op in TIMED_AS and _stands_in(key, candidate, asked) else doubt.OTHER
 
 
 def _stands_in(key: Key, candidate: Key, asked: str) -> bool:
@@ -188,17 +204,13 @@ def _stands_in(key: Key, candidate: Key, asked: str) -> bool:
     return candidate.backend not in backends(asked) and key.family != "decode"
 
 
-def _alike(dtype: str, other: str) -> bool:
-    """Whether two formats run the same kernels: arithmetic in either format of 16 bits, on operands stored alike."""
-    (arithmetic, *stored), (others, *stored_there) = dtype.split("-"), other.split("-")
-    return dtype == other or (arithmetic in HALVES and others in HALVES and stored == stored_there)
-
-
-def _lends_unaligned(machine: Machine, key: Key) -> bool:
-    """Whether other machines lend timings of products that are unaligned as this one is; timings of aligned ones, which may be all
-    that were taken here, would be several times too fast, and so would those on the vector units, which load any address alike."""
-    rows = (machine.fitted.get(wider) for wider in key.wider() if unaligned(wider))
-    return unaligned(key) and any(row is not None and row.borrowed for row in rows)
+def _lends_apart(machine: Machine, key: Key) -> bool:
+    """Whether other machines lend timings of kernels that are set apart as these are. Those of plain ones, which may be all that were
+    taken here, say nothing of them: for unaligned products they would be several times too fast, as would those on the vector units,
+    which load any address alike."""
+    kind = apart(key)
+    rows = (machine.fitted.get(wider) for wider in key.wider() if apart(wider) == kind)
+    return bool(kind) and any(row is not None and row.borrowed for row in rows)
 
 
 def _lent_for_op(machine: Machine, key: Key, candidate: Key) -> bool:
@@ -221,30 +233,16 @@ def _on_vector_units(machine: Machine, key: Key) -> Key:
 
 
 def _in_timed_half(key: Key) -> Key:
-    """Kernels in fp16 are lent what those in bf16 are, which are the same and were timed on more machines and by more libraries."""
+    """Kernels in fp16 are lent what those in bf16 are, which are the same and were timed on more machines and by more libraries.
+
+    Convolutions are not: one machine was timed in both, and cuDNN has faster kernels for depthwise ones in fp16.
+    """
     arithmetic, *stored = key.dtypes
-    if arithmetic not in HALVES:
+    if arithmetic not in HALVES or key.family == "conv":
         return key
     return key._replace(
         dtype="-".join(dict.fromkeys((TIMED_HALF, *(TIMED_HALF if each in HALVES else each for each in stored))))
     )
-
-
-def lender_scale(machine: Machine, dtype: str) -> dict[str, float]:
-    """Factors for borrowed coefficients: the machine's published shares of peak and bandwidth over those of the lenders."""
-    ceilings = {"memory": [machine.main.name], "compute": []}
-    for each in dict.fromkeys(
-        (dtype, *(HALVES if dtype in HALVES else ()))
-    ):  # a share published for one half holds for the other
-        with suppress(MissingFigure):  # a format without products
-            ceilings["compute"].append(machine.engine("matrix", each))
-    scale: dict[str, float] = {}
-    for coefficient, usual in defaults("lender_efficiency").items():
-        figures = filter(None, map(machine.efficiency.get, ceilings[coefficient]))
-        published = next((figure.measured for figure in figures if figure.measured is not None), None)
-        if published is not None:
-            scale[coefficient] = published / usual
-    return scale
 
 
 def kernels(work: Work) -> tuple[Kernel, ...]:

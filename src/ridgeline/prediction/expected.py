@@ -24,7 +24,9 @@ from ..core.roofline import label
 from ..core.work import Array, largest, total
 from ..machines.libraries import known
 from ..machines.transfer import backends
-from .coefficients import LABELS, STREAMING, TRANSFERRED, UNCALIBRATED, timed_backend
+from . import timed_sizes
+from .basis import basis
+from .coefficients import CALIBRATED, LABELS, TRANSFERRED, UNCALIBRATED, timed_backend
 from .collectives import Collective, collective_items, step_collectives
 from .flat import flat_end, flat_items, flat_time
 from .kernel_times import KernelTime, kernel_times
@@ -33,11 +35,10 @@ from .ordering import ordering_basis
 NOT_CALIBRATED = f"{UNCALIBRATED}: usual shares of the stated ceilings"
 MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"
 GIVEN_EFFICIENCY = "efficiency given by the caller"
+# The floor counts direct convolutions; a transform multiplies up to four times less.
+HELD = "the timed kernels transform the images (Winograd) and multiply less than the floor counts: the time is held to the floor, and may be shorter"
 UNCALIBRATED_INTERVAL = (0.8, 2.0)  # of a time that nothing was fitted for
-MAX_DOUBLINGS = 12.0  # that count; beyond, nothing is known better
-MAX_STREAM_DOUBLINGS = 2.0  # of bytes that stream: once they fill the memory's queues, twice as many take twice as long
 WIDEST = np.log(8.0)  # the end that widening leads to at most: wider ones would say nothing
-WIDENING_PER_DOUBLING = 0.5  # of the interval's logarithm, per doubling of a size beyond those that were timed
 
 
 @dataclass(frozen=True)
@@ -110,15 +111,13 @@ class Expected:
             return uncalibrated
         weighted: Array = 0.0
         for kernel in self.kernels:
-            streams = kernel.kernel.family in STREAMING
-            beyond = np.minimum(np.log2(kernel.distance), MAX_STREAM_DOUBLINGS if streams else MAX_DOUBLINGS)
-            widening = kernel.selected.widening * (1 + WIDENING_PER_DOUBLING * beyond)
-            fitted = np.log(getattr(kernel.selected.fitted, end))
-            widest = np.maximum(np.abs(fitted), WIDEST)
-            # of another run, however long the kernel takes; kernels that do not apply to a case take no time
+            nearby = kernel.selected.log_end(end)
+            growth = timed_sizes.growth(kernel.kernel.family, kernel.distance)
+            widest = max(abs(nearby), WIDEST)
+            # seconds that another run differs by, however long the kernel takes; kernels that do not apply to a case take none
             jitter = kernel.selected.fitted.jitter / np.maximum(kernel.time, 1e-300)
-            width = np.clip(np.hypot(fitted * widening, jitter), 0.0, widest)
-            relative = kernel.bounded(end, np.exp(-width if end == "low" else width) - 1)
+            log_end = np.clip(np.hypot(nearby, jitter) + growth, 0.0, widest)
+            relative = kernel.bounded(end, np.exp(-log_end if end == "low" else log_end) - 1)
             share = kernel.time / np.maximum(self.unbounded, 1e-300) if len(self.kernels) > 1 else 1.0
             weighted = weighted + relative * share
         return self._or_flat(weighted, uncalibrated) if np.any(self.uncovered) else weighted
@@ -180,12 +179,14 @@ class Expected:
         if self.given_efficiency is not None:
             return GIVEN_EFFICIENCY
         lines = [self._basis(kernel, float(np.max(kernel.distance))) for kernel in self.kernels]
+        if np.any(self._held):
+            lines.append(HELD)
         if not self.kernels or np.any(self.uncovered):
             lines.append(self._flat_basis)
         return "; ".join(dict.fromkeys(lines))
 
     def _basis(self, kernel: KernelTime, distance: float) -> str:
-        return self._other_library(kernel) + kernel.basis(distance)
+        return self._other_library(kernel) + basis(kernel, distance)
 
     def _other_library(self, kernel: KernelTime) -> str:
         """That other kernels serve than those of the library that was asked for, and what that one lacks."""
@@ -201,9 +202,15 @@ class Expected:
         ):
             instead = "its kernel for a wider one used, with fewer bytes: " if its_own else instead
             return f"{known(asked).title} has no {stored} KV cache, {instead}"
-        if stored and not asked and not its_own:
-            return f"no timings of {known(asked).title} with {stored} weights, {instead}"
+        if not asked and not its_own:
+            return f"no timings of {known(asked).title} with {stored or kernel.kernel.dtype} weights, {instead}"
         return f"no timings of backend {self.backend}, {instead}" if asked and not its_own else ""
+
+    @property
+    def _held(self) -> Array:
+        """1 for cases that formulas with a transform of the images put below the floor, else 0."""
+        transformed = [kernel.applies for kernel in self.kernels if kernel.coefficients.get("winograd")]
+        return largest([0.0, *transformed]) * np.where(np.asarray(self.unbounded) < self.bound.floor, 1.0, 0.0)
 
     @property
     def _flat_basis(self) -> str:
@@ -225,8 +232,17 @@ class Expected:
         if not self.kernels:
             return UNCALIBRATED
         codes = [np.asarray(self.uncovered) * LABELS.index(UNCALIBRATED)]
-        codes += [np.asarray(kernel.applies) * LABELS.index(kernel.selected.label) for kernel in self.kernels]
+        codes += [
+            np.asarray(kernel.applies) * ~self._calibrated(kernel) * LABELS.index(TRANSFERRED)
+            for kernel in self.kernels
+        ]
         return label(np.asarray(largest(codes), dtype=np.int64), LABELS)
+
+    @staticmethod
+    def _calibrated(kernel: KernelTime) -> NDArray[np.bool_]:
+        """The cases that timings of this very kernel speak for, at sizes near enough to theirs."""
+        near = timed_sizes.near(kernel.kernel.family, kernel.distance)
+        return near & (kernel.selected.label == CALIBRATED)
 
     @property
     def timed(self) -> Array:
@@ -258,6 +274,9 @@ class Expected:
             texts = ["", *(self._basis(kernel, float(distance)) for distance in distances)]
             which = which.reshape(np.shape(kernel.distance)) + 1
             lines, case = _joined(lines, case, texts, np.where(np.asarray(kernel.applies) > 0, which, 0))
+        held = np.asarray(self._held) > 0
+        if np.any(held):
+            lines, case = _joined(lines, case, ["", HELD], held)
         if np.any(self.uncovered):
             lines, case = _joined(lines, case, ["", self._flat_basis], np.asarray(self.uncovered) > 0)
         return lines[int(case)] if case.ndim == 0 else np.array(lines, dtype=object)[case]

@@ -17,20 +17,22 @@ from ..core.cached import cached_property
 from ..core.families import Hardware, Key, TimeItem, keys, nearby, switches
 from ..core.families.attention import WINDOW
 from ..core.families.correction import Correction, Placed
+from ..core.families.product import by_vectors
 from ..core.families.row_kernels import COLUMN_SUMS
 from ..core.families.vector import APART, UNPLANNED
 from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
-from ..machines.transfer import backends
+from ..machines.transfer import backends, lender_scale
 from . import timed_sizes
-from .coefficients import CALIBRATED, TRANSFERRED, Selected, hardware, kernels, lender_scale, select, timed_backend
+from .coefficients import TRANSFERRED, Selected, hardware, kernels, select, timed_backend
 from .ordering import ordered
 
 NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
-AS_CAUSAL = "the kernel without a window is expected to take less, so the time is that of the causal one"
-# of layers in fp8, as serving engines run them
-QUANTIZING = "the timings include quantizing the activations from 16 bits"
+BY_VECTORS, FEW_UNITS = (
+    "products with a vector",
+    ("int8", "fp64"),
+)  # and formats that some GPUs have hardly any matrix units for
 # FlexAttention, the default path of windows, takes keys in blocks of 128, and those at both ends of a window whole: it takes what Triton's
 # kernel does with a window longer by two blocks, by 36 timings (of 64 to 320 keys more, these are without bias).
 WINDOW_ENDS = 256.0
@@ -41,7 +43,6 @@ MAX_PADDED = {"rows": 3, "scan": 2, "attention": 4, "attention_backward": 4, "co
 # kernels that another GPU lends, because long kernels say little of a launch.
 BELOW_TIMED = {"low": 0.77, "high": 1.3}
 BELOW_DOUBLINGS = 2.0  # below the timed sizes, over which the interval widens to these
-NOTABLE_DISTANCE = 1.05  # from the timed sizes, as a factor, beyond which a prediction is called extrapolated
 
 
 @dataclass(frozen=True)
@@ -194,10 +195,18 @@ class KernelTime:
         """
         if self.selected.timed:
             return 0.0
-        return np.minimum(np.minimum(self._beyond(low=False), self._widened) - self._alone, 0.0)
+        other = np.minimum(np.minimum(self._beyond(low=False), self._widened), self._by_vectors)
+        return np.minimum(other - self._alone, 0.0)
 
     @cached_property
-    def _as_causal(self) -> bool:
+    def _by_vectors(self) -> Array:
+        """Seconds of a product of few rows on the vector units; infinite in formats that every GPU has matrix units enough for."""
+        if self.kernel.family != "gemm" or Key("gemm", self.kernel.dtype).dtypes[0] not in FEW_UNITS:
+            return np.inf
+        return by_vectors(self._sizes, self.hardware, self.coefficients)
+
+    @cached_property
+    def as_causal(self) -> bool:
         """Whether every window that it applies to takes what the kernel does that skips no key of it."""
         causal, held = self._least(switches.windows(self._sizes), low=False), np.asarray(self._saved) < 0
         return not self.stands_in and bool(np.all(held & (self._alone + self._saved >= causal * (1 - 1e-9))))
@@ -248,6 +257,7 @@ class KernelTime:
             items.append(TimeItem(NEARBY, "correction", self._correction))
         if np.any(np.asarray(self._saved) < 0):
             other = NEXT_KERNEL if np.all(np.isinf(self._widened)) else WIDENED_FIRST
+            other = BY_VECTORS if np.all(self._by_vectors <= (self._alone + self._saved) * (1 + 1e-9)) else other
             items.append(TimeItem(other, "correction", self._saved))
         if self._mask is None and not kernel:
             return items
@@ -282,7 +292,7 @@ class KernelTime:
         unknown = BELOW_TIMED[end] ** np.clip(
             np.log2(self._distance) / BELOW_DOUBLINGS * np.minimum(2 * launch, 1.0), 0.0, 1.0
         )
-        held = getattr(self.selected.fitted, end) ** self.selected.widening
+        held = np.exp(self.selected.log_end(end))
         if end == "high":
             ranges = self.selected.fitted.ranges
             raised = {name: np.maximum(size, ranges.get(name, (0.0,))[0]) for name, size in self._sizes.items()}
@@ -295,21 +305,6 @@ class KernelTime:
         below = self._scattered(np.where(self._below, 1.0, 0.0))
         wide = further(relative, self._scattered(unknown) - 1)
         return np.where(below > 0, nearer(wide, self._scattered(limit) - 1), relative)
-
-    def basis(self, distance: float) -> str:
-        """What the coefficients rest on, for a case this far beyond the sizes that were timed."""
-        fitted, key = self.selected.fitted, self.selected.key
-        further = f", extrapolated up to {distance:,.{distance < 100:d}f}x beyond the timed sizes"
-        beyond = further if distance > NOTABLE_DISTANCE else ""
-        if key.family == "gemm" and fitted.coefficients.get("prepare"):
-            beyond += f"; {QUANTIZING}"
-        if key.op == WINDOW and self._as_causal:
-            beyond += f"; {AS_CAUSAL}"
-        if self.selected.label == CALIBRATED:
-            return f"calibrated ({key}, {fitted.cases} timings): {fitted.errors}{beyond}"
-        if fitted.borrowed:
-            return f"transferred from other machines ({key}, {fitted.cases} timings): {fitted.errors}{beyond}"
-        return f"transferred from {key} ({fitted.cases} timings of this machine){beyond}"
 
 
 def of_kernel(kernel: Kernel, asked: Asked) -> tuple[list[KernelTime], Array]:

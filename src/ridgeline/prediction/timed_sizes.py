@@ -1,4 +1,10 @@
-"""How far the sizes of cases lie from those that a kernel was timed with."""
+"""How far the sizes of cases lie from those that a kernel was timed with.
+
+Formulas fitted to the smaller 60 % of the sizes of 85 groups of public timings (A100, H100, V100): 80 % of the errors are below 0.10 (in logarithms,
+median group) within these sizes, 0.15, 0.17, 0.21 and 0.26 one to four doublings beyond. With 0.05 added per doubling the interval holds 78 % of the cases up
+to one doubling beyond, 79 % of those up to four, 75 % up to eight; it is the error of the formula that grows, not what a machine or a format differs
+by. Elementwise kernels, whose bytes stream, err no more beyond their sizes than within them.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +15,12 @@ from numpy.typing import NDArray
 
 from ..core.families.attention import MAX_HEAD
 from ..core.work import Array, largest
+from .doubt import STREAMING
 
 HEADED = ("attention", "attention_backward", "decode")  # families of kernels that are built for a size of the head
+GROWTH_PER_DOUBLING = 0.05  # of the logarithm of an interval's end, per doubling of a size beyond those that were timed
+MAX_DOUBLINGS = 12.0  # that count; beyond, nothing is known better
+CALIBRATED_WITHIN = 4.0  # times the sizes that were timed, up to which timings speak for a kernel: a doubling later, formulas err twice as much
 
 Sizes = Mapping[str, Array]
 Ranges = Mapping[str, tuple[float, float]]
@@ -27,6 +37,16 @@ def distance(family: str, sizes: Sizes, ranges: Ranges) -> Array:
             below = np.where(np.asarray(size) > 0, low / np.maximum(size, 1e-300), 1.0)
             factor = np.maximum(factor, np.maximum(below, size / high if high else 1.0))
     return factor
+
+
+def growth(family: str, distance: Array) -> Array:
+    """What the logarithm of an interval's end grows by this far beyond the timed sizes."""
+    return 0.0 if family in STREAMING else GROWTH_PER_DOUBLING * np.minimum(np.log2(distance), MAX_DOUBLINGS)
+
+
+def near(family: str, distance: Array) -> NDArray[np.bool_]:
+    """Whether sizes this far beyond are near enough to the timed ones to be called calibrated."""
+    return np.asarray(distance) <= (np.inf if family in STREAMING else CALIBRATED_WITHIN)
 
 
 def below(sizes: Sizes, ranges: Ranges) -> NDArray[np.bool_]:

@@ -76,7 +76,7 @@ def _alike(time: KernelTime) -> Any:
     """Equal for kernels that have the same formula, coefficients and corrections."""
     kernel, selected, asked = time.kernel, time.selected, time.asked
     names = kernel.family, kernel.op, kernel.dtype, kernel.like, tuple(kernel.sizes)
-    chosen = id(selected.fitted), selected.key, selected.label, selected.widening
+    chosen = id(selected.fitted), selected.key, selected.label, selected.doubt
     return names, chosen, time.hardware, id(asked.machine), asked.backend, asked.padded, tuple(time.scale.items())
 
 

@@ -150,5 +150,20 @@ def tiled(
     return best
 
 
+def by_vectors(g: Sizes, hw: Hardware, c: Coefficients) -> Array:
+    """Seconds of up to eight rows or columns as products with a vector each, on the vector units; infinite for more.
+
+    A tile of the matrix units is filled with 32 rows at least: where these units are hardly faster than the vector units, that takes longer.
+    """
+    rows, moved = (
+        np.minimum(g["m"], g["n"]),
+        g["m"] * g["k"] * g["a"] + g["n"] * g["k"] * g["w"] + g["m"] * g["n"] * g["c"],
+    )
+    seconds = np.maximum(
+        g["b"] * moved / (c["memory"] * hw.bandwidth), 2 * g["b"] * g["m"] * g["n"] * g["k"] / hw.vector
+    )
+    return np.where(rows <= MAX_FEW_ROWS, seconds + c["launch"], np.inf)
+
+
 PREPARE = Effect("prepare", "quantizing A")
 PRODUCT = Family("gemm", gemm, GEMM, (TILES, FILL, CLOCK, OVERLAP, PREPARE, LAUNCH), ("b", "m", "n", "k"))

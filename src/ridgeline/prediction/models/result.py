@@ -328,7 +328,7 @@ def busiest_step(
     """The step of the stage that takes longest."""
     graph = software.graph and phase.kind == DECODE
     stages = stage_ops(architecture, phase, formats, layout)
-    steps = predict_steps(stages, machine, ceilings, graph, layout, software.light)
+    steps = predict_steps(stages, machine, ceilings, graph, layout, software.light, experts=software.experts)
     return steps[0] if len(steps) == 1 else longest_step(steps, [powered(step) for step in steps])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +19,7 @@ ENGINES = ("vllm", "sglang")  # that the usual serving engine was compared with,
 class Software:
     name: str
     title: str
+    experts: str
     step: float
     sequence: float
     request: float
@@ -44,7 +45,9 @@ def all_software() -> Mapping[str, Software]:
 
 def software_named(name: str | None) -> Software:
     known = all_software()
-    asked = DEFAULT if name is None or name.lower() in ENGINES else name
+    if name is not None and name.lower() in ENGINES:
+        return replace(known[DEFAULT], experts=name.lower())
+    asked = name or DEFAULT
     if asked not in known:
         raise unknown("software", asked, (*known, *ENGINES))
     return known[asked]

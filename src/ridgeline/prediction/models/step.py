@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...core.cached import cached_property
+from ...core.families.experts import EXPERTS
 from ...core.machine import Machine
 from ...core.roofline import label
 from ...core.work import Array, Work, total
+from ...machines.libraries import known
 from ...programs import ops
 from ...programs.models.layout import Layout
 from ...programs.models.model_op import ATTENTION
@@ -220,9 +222,10 @@ def predict_steps(
     layout: Layout | None = None,
     light: float | None = None,
     attention: float | None = None,
+    experts: str = "",
 ) -> list[StepPrediction]:
     """Every stage of a pipeline, each op at its expected time; a work that several stages have is priced once. Collectives go over the links
-    that the ranks of their degree have. `attention` is the share of the roofline that attention itself reaches, where that is given."""
+    that the ranks of their degree have. `attention` is the share of the roofline that attention itself reaches, where that is given, and `experts` the library of the kernels of experts."""
     degrees = dict.fromkeys(op.over for ops in stages for op in ops)
     seen_by = {over: between(machine, layout or Layout(), over) for over in degrees}
     priced: dict[tuple[int, str], OpTime] = {}
@@ -232,7 +235,8 @@ def predict_steps(
         if key not in priced:
             apart = tuple(predict(work, machine, ceilings) for work in unpacked_first(op))
             share = attention if op.name.startswith(ATTENTION) and op.part == ATTENTION else None
-            prediction = predict(op.work, seen_by[op.over], ceilings, efficiency=share)
+            library = experts if op.work.family == EXPERTS.name and known(experts).runs_on(machine) else ""
+            prediction = predict(op.work, seen_by[op.over], ceilings, efficiency=share, backend=library or None)
             priced[key] = OpTime(op, prediction, light, apart)
         return replace(priced[key], op=op)
 

@@ -15,11 +15,11 @@ from ...core.machine import Machine
 from ...core.units import counted, show
 from ...core.units import percent as share_text
 from ...prediction import whatif
+from ...prediction.basis import QUANTIZING
 from ...prediction.ceilings import usable_dtype
 from ...prediction.compare import Comparison
 from ...prediction.host import launch_latency
 from ...prediction.kernel_sets import Entry, KernelSet, kernel_name
-from ...prediction.kernel_times import QUANTIZING
 from ...prediction.locality import Tiling
 from ...prediction.precisions import PrecisionSweep
 from ...prediction.predict import plain
