@@ -51,7 +51,7 @@ def test_every_command_gives_the_same_figures(
     asked = ["--ceilings", kind] if kind else []
     python = rl.predict(find(name)(**values, dtype="bf16"), machine, ceilings=kind)
     answer = document("predict", name, *words, "--on", machine, "--dtype", "bf16", *asked)
-    compared = document("compare", machine, "--op", " ".join([name, *words]), *asked)[0]
+    compared = document("compare", machine, "--op", " ".join([name, *words]), "--dtype", "bf16", *asked)[0]
     formats = document("precisions", name, *words, "--on", machine, "--dtypes", "bf16", *asked)[0]
     right = {"time_us": python.time * 1e6, "floor_us": python.floor * 1e6}
     for other in (answer, compared, formats):

@@ -208,8 +208,14 @@ def comparison_lines(study: Comparison, case: str = "") -> list[str]:
     ratio = times[other] / times[best]
     both = f"{show(times[best], 's')} vs {show(times[other], 's')}"
     if ratio < ROUNDED or (ratio < NOTABLE and on[best].high >= times[other] and on[other].low <= times[best]):
-        return [f"{best} and {other} are equally fast on this op: {both}, {how}", asked]
-    return [f"{best} is {ratio:.3g}x faster than {other} on this op: {both}, {how}", asked]
+        return [f"{best} and {other} are equally fast on this op: {both}, {how}{_unlike(study, best, other)}", asked]
+    return [f"{best} is {ratio:.3g}x faster than {other} on this op: {both}, {how}{_unlike(study, best, other)}", asked]
+
+
+def _unlike(study: Comparison, *names: str) -> str:
+    """Which of two times includes quantizing the activations, where the other does not."""
+    including = [name for name in names if name in study.quantizing]
+    return f"; the time of {including[0]} includes quantizing the activations" if len(including) == 1 else ""
 
 
 def comparison_table(study: Comparison) -> Table:
@@ -222,6 +228,10 @@ def comparison_table(study: Comparison) -> Table:
     alike = f", {study.growth} figures of both" if study.growth else ""
     growth = f"x: relative to the row above{alike}; more compute helps prefill, more bandwidth helps decode"
     notes = (growth, *study.notes)
+    if study.quantizing:
+        spent = _listed([show(seconds, "s") for seconds in study.quantizing.values()])
+        others = "" if len(study.quantizing) == len(rows) else "; the others do not include it"
+        notes += (f"{_listed(list(study.quantizing))}: {QUANTIZING}, which takes {spent}{others}",)
     if study.predictions:
         cases = [next(prediction.rows()) for prediction in study.predictions]
         for row, on in zip(rows, cases, strict=True):
