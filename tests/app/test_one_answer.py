@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from commands import answer as document
+from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -173,3 +174,32 @@ def test_kinds_of_ceilings_are_the_best_there_is() -> None:
         row["machine"]: row["ceilings"] for row in document("compare", "h200-sxm", "b200-sxm", "--ceilings", "stated")
     }
     assert set(asked.values()) == {"stated"}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("attention", {"batch": 1, "heads": 32, "seq_q": 8192, "head_dim": 128, "causal": True, "window": 8064}, "kernel switch: a window"),
+        ("gemm", {"m": 4095, "n": 4095, "k": 4096}, "alignment: n=4096 takes"),
+        ("conv2d", {"batch": 32, "c_in": 64, "c_out": 64, "h": 56, "w": 56, "kernel": 3, "padding": 1}, "direct; output 56 x 56"),
+        ("all_reduce", {"bytes": 2**30, "ranks": 9}, "9 ranks as 5 + 4 on 2 nodes"),
+    ],
+)  # fmt: skip
+def test_python_has_the_notes_of_the_command_line(name: str, values: dict[str, Any], said: str) -> None:
+    made = rl.predict(find(name)(**values), "h200-sxm")
+    words = [f"{size}={value}" for size, value in values.items()]
+    assert list(made.notes) == document("predict", name, *words, "--on", "h200-sxm")["notes"]
+    assert any(note.startswith(said) for note in made.notes)
+    printed = run("predict", name, *words, "--on", "h200-sxm").stdout.splitlines()
+    assert [line.strip() for line in str(made).splitlines() if line.startswith("  note: ")] == [
+        line for line in printed if line.startswith("note: ")
+    ]
+
+
+def test_changed_work_has_no_notes_of_the_op_it_was_made_from() -> None:
+    """What takes less than a GEMM nearby says nothing of many at once."""
+    gemm = find("gemm")(m=4095, n=4095, k=4096)
+    assert rl.predict(gemm, "h200-sxm").remarks
+    for changed in (gemm.repeat(2), gemm.batch(2), gemm.scaled(2, 2), gemm + gemm):
+        made = rl.predict(changed, "h200-sxm")
+        assert not made.remarks

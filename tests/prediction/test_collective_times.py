@@ -142,7 +142,7 @@ def test_ranks_that_do_not_fill_nodes_are_limited_by_the_thinnest(ranks: int, pl
     nodes, rate = math.ceil(ranks / 8), 50e9 * paths()["network"].efficiency
     assert made.time == pytest.approx(2 * (nodes - 1) / nodes * 2**40 / thinnest / rate, rel=0.01)
     assert exchange.time == pytest.approx((ranks - thinnest) / ranks * 2**40 / rate, rel=0.01)
-    assert predicted("h100-sxm", "all_reduce", 2**30, 8 * nodes).notes == ()
+    assert predicted("h100-sxm", "all_reduce", 2**30, 8 * nodes).warnings == ()
 
 
 @pytest.mark.parametrize("name", ["mi300x", "gaudi2"])
@@ -179,7 +179,7 @@ def test_a_send_to_one_peer_uses_the_links_to_it(name: str, links: str, rate: fl
 
 def test_a_sweep_names_one_placement() -> None:
     made = rl.predict(OPS["all_reduce"](bytes=2**30, ranks=np.array([8, 9, 16, 17])), load("h100-sxm"))
-    assert made.notes == ("ranks are spread evenly over nodes, such as 9 ranks as 5 + 4 on 2 nodes",)
+    assert made.warnings == ("ranks are spread evenly over nodes, such as 9 ranks as 5 + 4 on 2 nodes",)
 
 
 def test_the_basis_says_whose_tables_it_rests_on() -> None:

@@ -204,7 +204,7 @@ def comparison(
     if not known:
         raise MissingFigure("\n".join(left_out))
     left_out += [
-        note for prediction in predictions for note in prediction.notes if note == prediction.bounds[0].shortage
+        note for prediction in predictions for note in prediction.warnings if note == prediction.bounds[0].shortage
     ]
     rows = tuple(generations(known, dtype, ceilings, products, needs_peak=work is None))
     growth = ceilings or common_kind(known, dtype, products)

@@ -160,7 +160,7 @@ def apply(case: Case, changes: Iterable[Change]) -> list[PricedCase]:
     for change in chain:
         case = change.prepare(case)
     prediction = case.predict()
-    baseline = PricedCase(BASELINE, case, prediction, notes=prediction.notes)
+    baseline = PricedCase(BASELINE, case, prediction, notes=prediction.warnings)
     priced = [baseline]
     for change in chain:
         priced.append(_price(priced[-1], baseline, change))
@@ -175,7 +175,7 @@ def _price(before: PricedCase, first: PricedCase, change: Change) -> PricedCase:
         return PricedCase(change.name, before.case, before.prediction, before, first, str(reason))
     except MissingFigure as missing:
         raise InputError(f"{change.name}: {missing}") from missing
-    fresh = (note for note in prediction.notes if note not in before.prediction.notes)
+    fresh = (note for note in prediction.warnings if note not in before.prediction.warnings)
     notes = tuple(note for note in (change.note, *(f"{change.name}: {note}" for note in fresh)) if note)
     priced = PricedCase(change.name, case, prediction, before, first, "", notes)
     priced = replace(priced, notes=(*notes, *_host_notes(priced, before)))
