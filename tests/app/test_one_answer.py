@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from ridgeline.core.figure import KINDS
 from ridgeline.core.machine import Machine
+from ridgeline.prediction.turning import critical_batch
 from ridgeline.programs.ops import find
 from ridgeline.render import charts
 from strategies import law
@@ -82,8 +83,35 @@ def test_the_critical_batch_is_where_predict_turns(batch_sizes: tuple[int, int],
     layer = document("critical-batch", str(fan_in), str(fan_out), "--on", machine)
     words = ["batch=1", f"in_features={fan_in}", f"out_features={fan_out}"]
     answer = document("predict", "linear", *words, "--on", machine)
-    assert answer["turns_compute_bound_at"] == {"batch": layer["critical_batch"]}
+    assert answer["turns_compute_bound_at"] == {"batch": layer["turns_compute_bound_at"]}
     assert answer["ceilings"] == layer["ceilings"]
+
+
+@given(layer=st.tuples(*[st.sampled_from((64, 256, 512, 1024, 2048, 8192))] * 2), machine=st.sampled_from(MACHINES))
+@law(20)
+def test_predict_is_compute_bound_where_the_critical_batch_says_so(layer: tuple[int, int], machine: str) -> None:
+    """A layer of 512 x 512 on an H200 was "compute-bound at batch >= 747", where `predict` calls it overhead-bound."""
+    study = critical_batch(*layer, real(machine))
+    turn = study.turns_compute_bound_at
+    if turn is None:
+        return
+    at, below = (rl.predict(rl.ops.linear(batch, *layer), machine) for batch in (turn, turn - 1))
+    assert at.bound in ("compute", "balanced")
+    if turn > study.batch:
+        assert below.bound == "overhead"
+        assert study.turning.text.startswith(f"compute-bound at batch >= {turn}, overhead-bound below; AI crosses")
+
+
+def test_the_answer_says_up_to_which_batch_the_launch_takes_longer() -> None:
+    said = r"compute-bound at batch >= 2331, overhead-bound below; AI crosses the ridge at batch 747"
+    words = ["512", "512", "--on", "h200-sxm"]
+    assert run("critical-batch", *words).stdout.startswith(said)
+    layer = ("linear", "batch=747", "in_features=512", "out_features=512", "--on", "h200-sxm")
+    assert f"crossover   {said}" in run("predict", *layer).stdout
+    assert (document("critical-batch", *words)["critical_batch"], document("predict", *layer)["bound"]) == (
+        747,
+        "overhead",
+    )
 
 
 # -- one ridge ------------------------------------------------------------------------------------------------

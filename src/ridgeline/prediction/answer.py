@@ -132,12 +132,7 @@ class Answer:
     @property
     def turning_text(self) -> str:
         """`compute-bound at m >= 199`; nothing where the op has no such size."""
-        if self.turning is None:
-            return ""
-        size, value = self.turning
-        if self.turning.never:
-            return f"never compute-bound, however large {size}"
-        return f"compute-bound at every {size}" if value <= 1 else f"compute-bound at {size} >= {value:.0f}"
+        return "" if self.turning is None else self.turning.text
 
     @property
     def sizes_text(self) -> str:
@@ -180,8 +175,8 @@ class Answer:
         rows = list(self.prediction.rows(limit))
         shared: dict[str, Any] = {"notes": [*self.prediction.notes]}
         if self.turning is not None:
-            size, value = self.turning
-            shared["turns_compute_bound_at"] = {size: None if self.turning.never else int(value)}
+            at = self.turning.at
+            shared["turns_compute_bound_at"] = {self.turning.size: int(at) if np.isfinite(at) else None}
         for row in rows:
             row.update(shared)
         if self.measured is not None:

@@ -76,9 +76,9 @@ def _memory_moves(answer: Answer) -> list[tuple[float, str]]:
 def _larger(answer: Answer) -> list[tuple[float, str]]:
     """The size at which the op becomes compute-bound, with the time per unit of it there and now."""
     turning = answer.turning
-    if turning is None or turning.never or answer.op.name == "attention":
+    if turning is None or math.isinf(turning.at) or answer.op.name == "attention":
         return []
-    size, value = turning
+    size, value = turning.size, turning.at
     now = float(answer.prediction.work.shape[size])
     if now >= value:
         return []

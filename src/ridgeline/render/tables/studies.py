@@ -119,7 +119,7 @@ def critical_batch_lines(study: CriticalBatch) -> list[str]:
         limit = f"AI limit {show(study.saturation, 'flop/B')} < ridge {show(study.ridge, 'flop/B')}"
         answer = f"memory-bound at every batch: {limit}"
     else:
-        answer = f"compute-bound at batch >= {study.batch:.0f}"
+        answer = study.turning.text
     layer = f"linear {study.in_features:.0f} -> {study.out_features:.0f}, {study.dtype}"
     layer = layer if study.weights == study.dtype else f"{layer}, {study.weights} weights"
     return [answer, f"{layer}, {study.ceilings} ceilings" if study.ceilings else layer]
