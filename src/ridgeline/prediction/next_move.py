@@ -40,6 +40,9 @@ def _priced(answer: Answer, change: str, text: str) -> list[tuple[float, str]]:
     except RidgelineError:
         return []
     each = " each" if after.case.amount != 1 else ""
+    if after.why and after.spared > 0:
+        spares = f"{text}: spares the device {show(after.spared, 's')} of waiting for the host each"
+        return [((after.unit_time + after.spared) / after.unit_time, spares)]
     return [(after.ratio, f"{text}: {show(after.unit_time, 's')}{each} ({after.ratio:.3g}x faster)")]
 
 

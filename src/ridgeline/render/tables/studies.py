@@ -249,6 +249,12 @@ def changes_lines(stops: Sequence[whatif.PricedCase]) -> list[str]:
         f"baseline {kernel_name(first.case.main)} on {first.case.machine.name}: {time}, {first.ceilings} ceilings"
     )
     best = max(stops[1:], key=lambda stop: stop.gain)
+    if (best.gain <= 0 or best.why) and (graph := next((stop for stop in stops if stop.spared > 0), None)):
+        each = f"{show(graph.spared, 's')} of waiting for the host per launch"
+        return [
+            f"{graph.name} spares the device {each}; the kernel takes as long: {show(graph.unit_time, 's')}",
+            baseline,
+        ]
     if best.gain <= 0 or best.why:
         return [f"no gain: {best.name}: {best.why or 'slower'}", baseline]
     assert best.before is not None
