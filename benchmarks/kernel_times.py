@@ -256,6 +256,7 @@ def errors(
     rows: list[dict[str, Any]], machine: Machine, fitted: dict[Key, Fitted], backend: bool
 ) -> dict[str, list[Any]]:
     """(ratio, kernel decides, a device time at all, inside the interval) of every row by family, with the given numbers alone."""
+    from ridgeline.prediction.kernel_steps import ran_with
     from ridgeline.prediction.predict import predict
     from ridgeline.programs.ops import find
 
@@ -270,7 +271,7 @@ def errors(
     for (family, op, names, words, at, _), members in alike.items():
         told = dict(words)
         sizes = {name: np.array([float(row[name]) for row in members]) for name in names if name not in told}
-        step = predict(find(op)(**sizes, **told), one, backend=at).expected[0]
+        step = predict(ran_with(find(op)(**sizes, **told), at), one).expected[0]
         if not step.kernels:
             print(f"no numbers for {family} {op} {words} {at} on {machine.name}", file=sys.stderr)
             continue

@@ -567,7 +567,7 @@ def test_the_turning_point_of_a_layer_is_its_critical_batch(fan_in: int, fan_out
     assert where is not None
     right = critical_batch(machine.ridge("peak"), fan_in, fan_out)
     assume(not 1e9 < right < math.inf)  # so near the saturation, rounding decides
-    assert where == ("batch", pytest.approx(right, rel=1e-9))
+    assert where[:2] == ("batch", pytest.approx(right, rel=1e-9))
 
 
 # -- formulas -------------------------------------------------------------------------------------------------------

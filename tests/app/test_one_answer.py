@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from commands import answer as document
+from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
 
 import ridgeline as rl
 from ridgeline.core.figure import KINDS
 from ridgeline.core.machine import Machine
+from ridgeline.prediction.turning import critical_batch
 from ridgeline.programs.ops import find
 from ridgeline.render import charts
 from strategies import law
@@ -51,7 +53,7 @@ def test_every_command_gives_the_same_figures(
     asked = ["--ceilings", kind] if kind else []
     python = rl.predict(find(name)(**values, dtype="bf16"), machine, ceilings=kind)
     answer = document("predict", name, *words, "--on", machine, "--dtype", "bf16", *asked)
-    compared = document("compare", machine, "--op", " ".join([name, *words]), *asked)[0]
+    compared = document("compare", machine, "--op", " ".join([name, *words]), "--dtype", "bf16", *asked)[0]
     formats = document("precisions", name, *words, "--on", machine, "--dtypes", "bf16", *asked)[0]
     right = {"time_us": python.time * 1e6, "floor_us": python.floor * 1e6}
     for other in (answer, compared, formats):
@@ -81,8 +83,35 @@ def test_the_critical_batch_is_where_predict_turns(batch_sizes: tuple[int, int],
     layer = document("critical-batch", str(fan_in), str(fan_out), "--on", machine)
     words = ["batch=1", f"in_features={fan_in}", f"out_features={fan_out}"]
     answer = document("predict", "linear", *words, "--on", machine)
-    assert answer["turns_compute_bound_at"] == {"batch": layer["critical_batch"]}
+    assert answer["turns_compute_bound_at"] == {"batch": layer["turns_compute_bound_at"]}
     assert answer["ceilings"] == layer["ceilings"]
+
+
+@given(layer=st.tuples(*[st.sampled_from((64, 256, 512, 1024, 2048, 8192))] * 2), machine=st.sampled_from(MACHINES))
+@law(20)
+def test_predict_is_compute_bound_where_the_critical_batch_says_so(layer: tuple[int, int], machine: str) -> None:
+    """A layer of 512 x 512 on an H200 was "compute-bound at batch >= 747", where `predict` calls it overhead-bound."""
+    study = critical_batch(*layer, real(machine))
+    turn = study.turns_compute_bound_at
+    if turn is None:
+        return
+    at, below = (rl.predict(rl.ops.linear(batch, *layer), machine) for batch in (turn, turn - 1))
+    assert at.bound in ("compute", "balanced")
+    if turn > study.batch:
+        assert below.bound == "overhead"
+        assert study.turning.text.startswith(f"compute-bound at batch >= {turn}, overhead-bound below; AI crosses")
+
+
+def test_the_answer_says_up_to_which_batch_the_launch_takes_longer() -> None:
+    said = r"compute-bound at batch >= 2331, overhead-bound below; AI crosses the ridge at batch 747"
+    words = ["512", "512", "--on", "h200-sxm"]
+    assert run("critical-batch", *words).stdout.startswith(said)
+    layer = ("linear", "batch=747", "in_features=512", "out_features=512", "--on", "h200-sxm")
+    assert f"crossover   {said}" in run("predict", *layer).stdout
+    assert (document("critical-batch", *words)["critical_batch"], document("predict", *layer)["bound"]) == (
+        747,
+        "overhead",
+    )
 
 
 # -- one ridge ------------------------------------------------------------------------------------------------
@@ -173,3 +202,32 @@ def test_kinds_of_ceilings_are_the_best_there_is() -> None:
         row["machine"]: row["ceilings"] for row in document("compare", "h200-sxm", "b200-sxm", "--ceilings", "stated")
     }
     assert set(asked.values()) == {"stated"}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("attention", {"batch": 1, "heads": 32, "seq_q": 8192, "head_dim": 128, "causal": True, "window": 8064}, "kernel switch: a window"),
+        ("gemm", {"m": 4095, "n": 4095, "k": 4096}, "alignment: n=4096 takes"),
+        ("conv2d", {"batch": 32, "c_in": 64, "c_out": 64, "h": 56, "w": 56, "kernel": 3, "padding": 1}, "direct; output 56 x 56"),
+        ("all_reduce", {"bytes": 2**30, "ranks": 9}, "9 ranks as 5 + 4 on 2 nodes"),
+    ],
+)  # fmt: skip
+def test_python_has_the_notes_of_the_command_line(name: str, values: dict[str, Any], said: str) -> None:
+    made = rl.predict(find(name)(**values), "h200-sxm")
+    words = [f"{size}={value}" for size, value in values.items()]
+    assert list(made.notes) == document("predict", name, *words, "--on", "h200-sxm")["notes"]
+    assert any(note.startswith(said) for note in made.notes)
+    printed = run("predict", name, *words, "--on", "h200-sxm").stdout.splitlines()
+    assert [line.strip() for line in str(made).splitlines() if line.startswith("  note: ")] == [
+        line for line in printed if line.startswith("note: ")
+    ]
+
+
+def test_changed_work_has_no_notes_of_the_op_it_was_made_from() -> None:
+    """What takes less than a GEMM nearby says nothing of many at once."""
+    gemm = find("gemm")(m=4095, n=4095, k=4096)
+    assert rl.predict(gemm, "h200-sxm").remarks
+    for changed in (gemm.repeat(2), gemm.batch(2), gemm.scaled(2, 2), gemm + gemm):
+        made = rl.predict(changed, "h200-sxm")
+        assert not made.remarks

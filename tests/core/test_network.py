@@ -73,7 +73,23 @@ def nodes(draw: st.DrawFn) -> Machine:
         ("h100-sxm", "all_gather", 64, 7 / 8 * S / (8 * 50e9), "nic"),  # a node takes in the parts of seven others
         ("h100-sxm", "all_to_all", 16, S / 2 / 50e9, "nic"),  # half of each buffer goes to the other node
         ("mi300x", "all_reduce", 64, 2 * 7 / 8 * S / (8 * 50e9), "nic"),  # as between eight ranks, one a node
+        (
+            "mi300x",
+            "all_reduce",
+            9,
+            16 * S / (5 * (4 * 64e9 + 50e9) + 4 * (3 * 64e9 + 50e9)),
+            "infinity-fabric",
+        ),  # 5 + 4
+        ("mi300x", "all_gather", 9, 8 / 9 * S / (3 * 64e9 + 50e9), "infinity-fabric"),  # into a rank of the four
+        ("h100-sxm", "all_to_all", 9, 5 / 9 * S / 50e9, "nic"),  # out of a rank of the four
+        ("h100-sxm", "broadcast", 17, S / 5 / 50e9, "nic"),  # 6 + 6 + 5
         ("tpu-v5p", "all_gather", 64, 63 / 64 * S / 600e9, "ici"),
+        ("tpu-v5p", "p2p", 2, S / 100e9, "ici"),  # one of six links leads to a neighbour
+        ("tpu-v5e", "all_gather", 2, S / 2 / 50e9, "ici"),
+        ("v100-sxm2-32gb", "p2p", 2, S / 50e9, "nvlink"),  # two of six
+        ("mi250x", "p2p", 4, S / 200e9, "infinity-fabric"),  # four of eight
+        ("mi300x", "p2p", 8, S / 64e9, "infinity-fabric"),  # however many ranks there are
+        ("mi300x", "p2p", 16, S / 50e9, "nic"),
     ],
 )
 def test_known_floors(name: str, op: str, ranks: int, seconds: float, limiter: str) -> None:

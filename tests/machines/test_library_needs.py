@@ -41,10 +41,33 @@ def test_the_command_line_says_so_too() -> None:
 
 @pytest.mark.parametrize(
     ("name", "backend"),
-    [("a100-sxm-80gb", "flash2"), ("mi300x", "flash2"), ("rtx-4090", "cudnn"), ("t4", "efficient"), ("t4", "torch"), ("b200-sxm", "trtllm"), ("mi300x", "vllm"), ("h200-sxm", "homemade")],
+    [("a100-sxm-80gb", "flash2"), ("mi300x", "flash2"), ("rtx-4090", "cudnn"), ("t4", "efficient"), ("t4", "torch"), ("b200-sxm", "trtllm"), ("mi300x", "vllm"), ("h200-sxm", "vllm-0.9.1")],
 )  # fmt: skip
 def test_one_that_does_is_taken(name: str, backend: str) -> None:
     libraries.check(backend, rl.machine(name))
+
+
+@pytest.mark.parametrize("name", ["h200-sxm", "b200-sxm", "mi300x"])
+def test_one_that_nobody_timed_is_refused_where_it_is_asked_for(name: str) -> None:
+    """Python took any name and predicted the default path, which the command line refused."""
+    with pytest.raises(InputError, match=f"unknown backend of {name} 'nonsense': there is cudnn, "):
+        rl.predict(ATTENTION, name, backend="nonsense")
+    with pytest.raises(InputError, match="unknown backend"):
+        rl.predict_cases(rl.ops.gemm, name, {"m": 8, "n": 8, "k": 8}, ("time",), backend="nonsense")
+    ran = rl.predict_cases(rl.ops.gemm, name, {"m": 8, "n": 8, "k": 8}, ("time", "confidence"), ran_on="nonsense")
+    assert "no timings of backend nonsense, default path used" in str(ran["confidence"])
+
+
+def test_the_default_path_has_other_names() -> None:
+    """PyTorch's convolutions are those of cuDNN, and the default path is PyTorch: there were "no timings" of either."""
+    conv = rl.ops.conv2d(batch=32, c_in=64, c_out=64, h=56, w=56, kernel=3, padding=1)
+    for work, backend in ((conv, "cudnn"), (conv, "torch"), (rl.ops.gelu(n=10**6), "torch")):
+        named, usual = (rl.predict(work, "h200-sxm", backend=backend) for backend in (backend, None))
+        assert (named.time, named.low, named.high) == (usual.time, usual.low, usual.high)
+        assert named.expected[0].confidence == usual.expected[0].confidence
+        assert named.expected[0].label == "calibrated"
+    gelu = rl.predict(rl.ops.gelu(n=10**6), "h200-sxm", backend="cudnn").expected[0]
+    assert "no timings of backend cudnn" in str(gelu.confidence)
 
 
 @pytest.mark.parametrize("backend", ["flash2", "cudnn"])

@@ -18,6 +18,7 @@ from ridgeline.machines import load as machines
 from ridgeline.machines import power, transfer
 from ridgeline.machines.defaults import defaults
 from ridgeline.machines.files import names
+from ridgeline.prediction.kernel_steps import ran_with
 
 GPUS = [name for name in names() if machines.load(name).kind == "gpu"]
 TABLES = files._tables(files.DEFAULTS)
@@ -301,7 +302,8 @@ def test_gpus_never_timed_have_the_kernels_of_named_libraries(name: str, backend
 
 
 def test_a_library_nobody_timed_has_the_default_path_and_says_so() -> None:
-    step = rl.predict(rl.ops.gemm(m=512, n=4096, k=4096), machines.load("b200-sxm"), backend="homemade-1.0").expected[0]
+    gemm = rl.ops.gemm(m=512, n=4096, k=4096)
+    step = rl.predict(ran_with(gemm, "homemade-1.0"), machines.load("b200-sxm")).expected[0]
     assert "no timings of backend homemade-1.0, default path used" in str(step.confidence)
     assert step.kernels[0].selected.key.backend == ""
 

@@ -19,7 +19,7 @@ def asked(name: str, machine: str, **values: Any) -> Answer:
 
 def test_a_size_off_the_alignment_is_told_to_pad() -> None:
     made = asked("gemm", "h200-sxm", m=4096, n=4095, k=4096)
-    (note,) = [text for text in made.remarks if text.startswith("alignment")]
+    (note,) = [text for text in made.prediction.remarks if text.startswith("alignment")]
     assert note.startswith("alignment: n=4096 takes ")
     assert note.endswith("less; pad n")
     assert note in made.rows()[0]["notes"]
@@ -31,7 +31,7 @@ def test_a_size_off_the_alignment_is_told_to_pad() -> None:
 def test_sizes_that_help_only_together_are_told_to_pad_together(machine: str) -> None:
     """Rows need no padding, so only the two others are named; one of these alone leaves the slow kernel."""
     made = asked("gemm", machine, m=4095, n=4095, k=4095)
-    (note,) = [text for text in made.remarks if text.startswith("alignment")]
+    (note,) = [text for text in made.prediction.remarks if text.startswith("alignment")]
     assert note.startswith("alignment: n=4096 and k=4096 take ")
     assert note.endswith("less; pad n and k")
 
@@ -39,14 +39,14 @@ def test_sizes_that_help_only_together_are_told_to_pad_together(machine: str) ->
 def test_a_size_beyond_a_switch_is_not_called_aligned() -> None:
     """From 15 values of a channel and image on, several blocks share a channel, whether these are aligned or not."""
     made = asked("batchnorm_backward", "h200-sxm", batch=512, channels=15, pixels=12, dtype="bf16", layout="nhwc")
-    assert any(text.startswith("kernel switch: pixels=16 takes ") for text in made.remarks)
-    assert not [text for text in made.remarks if text.startswith("alignment")]
+    assert any(text.startswith("kernel switch: pixels=16 takes ") for text in made.prediction.remarks)
+    assert not [text for text in made.prediction.remarks if text.startswith("alignment")]
 
 
 def test_what_is_less_work_is_no_neighbour() -> None:
     """A larger stride leaves out pixels: it takes less because it does less, and no case can be padded to it."""
     made = asked("conv2d", "h200-sxm", batch=32, c_in=64, c_out=64, h=56, w=56, kernel=3, stride=1, padding=1)
-    assert not [text for text in made.remarks if "stride=" in text]
+    assert not [text for text in made.prediction.remarks if "stride=" in text]
     assert float(
         predict(OPS["conv2d"](batch=32, c_in=64, c_out=64, h=56, w=56, kernel=3, stride=64, padding=1), "h200-sxm").time
     ) < float(made.prediction.time)
@@ -72,7 +72,7 @@ def test_a_switch_that_timings_do_not_reach_is_called_extrapolated() -> None:
 @pytest.mark.parametrize("machine", ["h200-sxm", "b200-sxm", "xeon-8480plus"])
 def test_an_aligned_size_has_nothing_to_pad(machine: str) -> None:
     made = asked("gemm", machine, m=4096, n=4096, k=4096, dtype="bf16")
-    assert not [text for text in made.remarks if text.startswith("alignment")]
+    assert not [text for text in made.prediction.remarks if text.startswith("alignment")]
 
 
 def test_a_switch_is_named_only_with_timings_of_the_machine() -> None:
@@ -83,18 +83,18 @@ def test_a_switch_is_named_only_with_timings_of_the_machine() -> None:
     ):
         values = {"rows": 64, "cols": cols, "dtype": "fp32", **({"k": 8} if op == "topk" else {})}
         made = asked(op, "h200-sxm", **values)
-        for note in (text for text in made.remarks if text.startswith("kernel switch")):
+        for note in (text for text in made.prediction.remarks if text.startswith("kernel switch")):
             name, size = note.split()[2].split("=")
             other = predict(OPS[op](**{**values, name: int(size)}), rl.machine("h200-sxm")).time
             assert (other > made.prediction.time) == (int(size) < values[name])
             named += 1
         there = asked(op, "b200-sxm", **values)
-        assert not [text for text in there.remarks if text.startswith("kernel switch")]
+        assert not [text for text in there.prediction.remarks if text.startswith("kernel switch")]
     assert named
 
 
 def test_an_interval_that_begins_below_the_measured_floor_says_so() -> None:
     made = asked("gemm", "h200-sxm", m=8192, n=8192, k=8192)
     below = made.prediction.low < made.prediction.floor
-    assert below == any("begins below the floor" in text for text in made.remarks)
+    assert below == any("begins below the floor" in text for text in made.prediction.remarks)
     assert made.prediction.low >= made.bound.stated_floor

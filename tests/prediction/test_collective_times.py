@@ -142,12 +142,44 @@ def test_ranks_that_do_not_fill_nodes_are_limited_by_the_thinnest(ranks: int, pl
     nodes, rate = math.ceil(ranks / 8), 50e9 * paths()["network"].efficiency
     assert made.time == pytest.approx(2 * (nodes - 1) / nodes * 2**40 / thinnest / rate, rel=0.01)
     assert exchange.time == pytest.approx((ranks - thinnest) / ranks * 2**40 / rate, rel=0.01)
-    assert predicted("h100-sxm", "all_reduce", 2**30, 8 * nodes).notes == ()
+    assert predicted("h100-sxm", "all_reduce", 2**30, 8 * nodes).warnings == ()
+
+
+@pytest.mark.parametrize("name", ["mi300x", "gaudi2"])
+def test_a_node_that_is_not_full_uses_fewer_links_of_a_mesh(name: str) -> None:
+    """Nine ranks are 5 + 4, and a rank of the four has three of seven links; eight took longer than nine."""
+    eight, nine, ten, sixteen = (predicted(name, "all_reduce", 2**34, ranks) for ranks in (8, 9, 10, 16))
+    assert nine.floor > ten.floor > sixteen.floor
+    assert nine.time > ten.time > sixteen.time
+    assert nine.time > eight.time * 7 / 4
+    assert nine.time > nine.floor
+
+
+@pytest.mark.parametrize(
+    ("name", "links", "rate"),
+    [
+        ("v100-sxm2-32gb", "2 of 6", 50e9),
+        ("p100-sxm2-16gb", "2 of 4", 40e9),
+        ("mi250x", "4 of 8", 200e9),
+        ("tpu-v5e", "1 of 4", 50e9),
+        ("tpu-v5p", "1 of 6", 100e9),
+        ("mi300x", "1 of 7", 64e9),
+        ("trainium2", "25 % of all", 160e9),
+    ],
+)
+def test_a_send_to_one_peer_uses_the_links_to_it(name: str, links: str, rate: float) -> None:
+    made = predicted(name, "p2p", 2**30, 2)
+    assert made.collective is not None
+    assert made.collective.algbw < rate
+    assert made.floor == pytest.approx(2**30 / rate)
+    assert made.time > 1.1 * made.floor
+    assert any(note.endswith(f"that lead to one peer: {links}") for note in made.notes)
+    assert not any("one peer" in note for note in predicted("h100-sxm", "p2p", 2**30, 2).notes)
 
 
 def test_a_sweep_names_one_placement() -> None:
     made = rl.predict(OPS["all_reduce"](bytes=2**30, ranks=np.array([8, 9, 16, 17])), load("h100-sxm"))
-    assert made.notes == ("ranks are spread evenly over nodes, such as 9 ranks as 5 + 4 on 2 nodes",)
+    assert made.warnings == ("ranks are spread evenly over nodes, such as 9 ranks as 5 + 4 on 2 nodes",)
 
 
 def test_the_basis_says_whose_tables_it_rests_on() -> None:

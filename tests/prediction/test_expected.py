@@ -26,6 +26,7 @@ from ridgeline.prediction.doubt import HALF, OTHER, STORED, together
 from ridgeline.prediction.expected import GIVEN_EFFICIENCY, MEASURED_CEILINGS, NOT_CALIBRATED
 from ridgeline.prediction.flat import efficiency
 from ridgeline.prediction.host import launch_latency
+from ridgeline.prediction.kernel_steps import ran_with
 from ridgeline.prediction.timed_sizes import GROWTH_PER_DOUBLING
 from ridgeline.programs.ops import OPS
 from strategies import COLLECTIVES, law, sweeps
@@ -402,13 +403,13 @@ def test_a_backend_brings_its_own_numbers() -> None:
     assert made.expected[0].confidence == "calibrated (gemm.bf16@lib, 20 timings): held-out error 10 % median, 30 % P90"
 
 
-def test_an_unknown_backend_falls_back_and_says_so() -> None:
+def test_a_case_of_an_unknown_backend_falls_back_and_says_so() -> None:
     one = machine("h200-sxm")
-    plain, asked = rl.predict(GEMM, one), rl.predict(GEMM, one, backend="nobody-1.0")
+    plain, asked = rl.predict(GEMM, one), rl.predict(ran_with(GEMM, "nobody-1.0"), one)
     assert asked.time == plain.time  # by the same kernels, with the same correction
     for told in (asked.expected[0].basis, asked.expected[0].confidence):
         assert "no timings of backend nobody-1.0, default path used: transferred from gemm.bf16" in told
-    bare = rl.predict(GEMM, H, backend="nobody-1.0").expected[0]
+    bare = rl.predict(ran_with(GEMM, "nobody-1.0"), H).expected[0]
     assert not bare.kernels
     assert "no timings of backend nobody-1.0" in str(bare.confidence)
     assert str(bare.confidence).endswith(MEASURED_CEILINGS)

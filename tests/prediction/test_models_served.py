@@ -407,7 +407,12 @@ def test_a_model_shows_itself_in_a_few_lines() -> None:
 def test_wider_weights_than_the_published_ones_are_said(name: str, published: str) -> None:
     text = f"predicted with bf16 weights; the published ones are stored in {published}: ask for weights {published}"
     assert (text in rl.model(name, "h200-sxm").notes) is bool(published)
+    assert " ".join(rl.model(name, "h200-sxm").notes).count("published ones") == bool(published)
+    assert "published with" not in " ".join(rl.model(name, "h200-sxm").notes)  # which the other sentence says
+    assert "published in" not in " ".join(rl.model(name, "h200-sxm").notes)
     if published:
+        asked = " ".join(rl.model(name, "h200-sxm", weights=published).notes)
+        assert asked.count(f"published with weights in {published}") == 1
         assert "the published ones" not in " ".join(rl.model(name, "h200-sxm", weights=published).notes)
 
 

@@ -66,10 +66,10 @@ def test_impossible_input(given_: dict[str, float], words: str) -> None:
 @pytest.mark.parametrize("efficiency", [0.65, 0.78, 0.85, None])
 def test_no_warning_within_the_range_of_tuned_kernels(efficiency: float | None) -> None:
     assert efficiency_warning(efficiency) == ""
-    assert rl.predict(ops.gemm(8, 8, 8), "h200-sxm", efficiency=efficiency).notes == ()
+    assert rl.predict(ops.gemm(8, 8, 8), "h200-sxm", efficiency=efficiency).warnings == ()
 
 
 @pytest.mark.parametrize("efficiency", [0.3, 0.6499, 0.86, 1.0])
 def test_a_warning_outside_of_it(efficiency: float) -> None:
-    (note,) = rl.predict(ops.gemm(8, 8, 8), "h200-sxm", efficiency=efficiency).notes
+    (note,) = rl.predict(ops.gemm(8, 8, 8), "h200-sxm", efficiency=efficiency).warnings
     assert note.startswith(f"efficiency {efficiency:.3g} is outside 0.65 to 0.85")

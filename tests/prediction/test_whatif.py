@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +32,7 @@ from ridgeline.render.draw.terminal import draw
 from ridgeline.render.tables.studies import changes_lines, changes_table
 from strategies import calls, law, machines
 
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "torch"
 CALIBRATED = rl.machine("h200-sxm")
 H200 = replace(CALIBRATED, fitted={})  # the flat form, whose times follow from the ceilings alone
 A100 = rl.machine("a100-sxm-80gb")
@@ -176,6 +181,39 @@ def test_a_graph_takes_the_queue_from_a_launch_and_removing_overhead_all_of_it()
         chain("graph=-1us", start)
     assert chain("graph", case("gelu", two_number(1e12, 1e11), n=1000))[-1].why == "the launch overhead is zero"
     assert chain("graph", case("gelu", options={"launch": 8e-6}, n=1000))[-1].time == pytest.approx(busy + 0.46e-6)
+
+
+@pytest.mark.parametrize("name", ["h200-sxm", "a100-sxm-80gb", "b200-sxm"])
+def test_a_kernel_takes_as_long_in_a_graph(name: str) -> None:
+    """A kernel of 1.67 us took 0.32 in a graph, less than any kernel does from its start to its end."""
+    first, graph = chain("graph", case("gelu", rl.machine(name), n=4096))
+    assert first.prediction.expected[0].kernels
+    assert (graph.time, graph.low, graph.high) == (first.time, first.low, first.high)
+    assert graph.gain == 0
+    assert graph.why == "a kernel takes as long in a graph, which saves the wait for the host"
+    assert chain("graph,graph", case("gelu", rl.machine(name), n=4096))[-1].why == "it is a graph already"
+
+
+def test_recorded_kernels_take_as_long_in_a_graph() -> None:
+    """Elementwise kernels of a few blocks, replayed and launched one by one; only the gaps before them differ."""
+
+    def kernels(file: str) -> list[dict[str, Any]]:
+        with gzip.open(FIXTURES / file, "rt") as opened:
+            found = [event for event in json.load(opened)["traceEvents"] if event.get("cat") == "kernel"]
+        return sorted(found, key=lambda event: event["ts"])
+
+    def small(events: list[dict[str, Any]]) -> float:
+        return float(
+            np.median([event["dur"] for event in events if "elementwise" in event["name"] and event["args"]["grid"][0] < 64 and event["dur"] < 1.2])
+        )  # fmt: skip
+
+    def gap(events: list[dict[str, Any]]) -> float:
+        return float(np.median([then["ts"] - event["ts"] - event["dur"] for event, then in pairwise(events)]))
+
+    replayed, launched = kernels("h200_llama_graph.json.gz"), kernels("h200_resnet.json.gz")
+    assert small(replayed) == pytest.approx(small(launched), rel=0.1)
+    assert gap(replayed) < 0.15
+    assert gap(launched) > 1.0
 
 
 def test_a_graph_also_takes_the_waiting_for_the_host_where_it_is_known() -> None:

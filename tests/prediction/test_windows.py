@@ -67,11 +67,11 @@ def test_a_window_that_takes_longer_than_none_names_the_switch_of_kernels(window
     cut, none = (
         answer(OPS["attention"], {**values, **words}, rl.machine("h200-sxm")) for words in ({"window": window}, {})
     )
-    notes = [text for text in cut.remarks if text.startswith("kernel switch: a window of ")]
+    notes = [text for text in cut.prediction.remarks if text.startswith("kernel switch: a window of ")]
     assert len(notes) == (window > 1024)
     assert all(f"{window} costs " in note and "more than none, which takes " in note for note in notes)
     assert not notes or cut.prediction.low <= none.prediction.time
-    assert not any("window" in text for text in none.remarks)
+    assert not any("window" in text for text in none.prediction.remarks)
 
 
 # Microseconds by FlexAttention of PyTorch 2.11 on an H200 in bf16, median of nine calls with L2 flushed (torch.profiler, 2026-11-18):

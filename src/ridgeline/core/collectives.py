@@ -147,9 +147,9 @@ def _trees(size: Array, group: Group) -> Iterator[Algorithm]:
     most, least, nodes = group.fullest, group.thinnest, group.nodes
     between = 2 * np.ceil(np.log2(nodes))
     over = size * 2 * (nodes - 1) / nodes / least
-    yield Algorithm("tree", 2 * (most - 1), size * 2 * (most - 1) / most, between, over)
+    yield Algorithm("tree", 2 * (most - 1), size * 2 * (most - 1) / most / group.share, between, over)
     if group.inner.reduces:
-        moved = size * (least + 1) / least
+        moved = size * (least + 1) / least / group.share
         yield Algorithm("hierarchical", 2.0, moved, between, over, adds_in_switch=True)
 
 
@@ -157,10 +157,9 @@ def _direct(op: str, size: Array, group: Group) -> Algorithm:
     """Every rank sends to every other, or one to one, by itself."""
     ranks, most, nodes = group.ranks, group.fullest, group.nodes
     if op == "p2p":
-        peers = max(group.inner.devices - 1, 1) if group.inner.topology == MESH else 1
         far = np.where(nodes > 1, 1.0, 0.0)
-        return Algorithm("direct", 1.0, size * peers * (1 - far), far, size * far)
-    moved = size * (most - 1) / ranks * group.distance / group.share
+        return Algorithm("direct", 1.0, size / group.to_peer * (1 - far), far, size * far)
+    moved = size * (most - 1) / ranks * group.distance / group.share_of(np.maximum(most, 2.0))
     away = ranks - group.thinnest  # a rank of the thinnest node sends most over its network card
     return Algorithm(
         "direct", np.ones_like(ranks), moved, np.where(away > 0, 1.0, 0.0), size * away / ranks, most - 1, away

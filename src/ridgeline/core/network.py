@@ -1,20 +1,21 @@
 """Collectives between devices: the links they cross, and the bytes over each that no algorithm can do without.
 
-    N ranks of S bytes    R  rate of a device inside its node, one way    g  devices a node holds
-    M nodes               Q  rate of its network card, one way            share  of R that N ranks can use
+    N ranks of S bytes    R  rate of a device inside its node, one way    share  of R that the r ranks of a node can use
+    M nodes               Q  rate of its network card, one way            q      ranks, and cards, of the thinnest node
 
     one node      time >= out S / (share R)
-    more          time >= out S / (R + Q)    and    time >= over S / (g Q)
+    more          time >= out S / (share R + Q)    and    time >= over S / Q
 
-`out` is what a rank must send, `over` what must leave a node. A rank sends each element of an all-reduce at least
-once, as its own contribution or as the sum; where no switch adds, all ranks together send it 2 (N-1) times.
+`out` is what a rank must send or take in, `over` what its network card must; where nodes differ, `share` is that of the
+thinnest. A rank sends each element of an all-reduce at least once, as its own contribution or as the sum; where no
+switch adds, all ranks together send it 2 (N-1) times, and all nodes 2 (M-1) times, which they may divide by their rates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,14 +59,30 @@ class Group:
         return np.floor(self.ranks / self.nodes)
 
     @property
+    def to_peer(self) -> float:
+        """Of the rate of all links of a device, that of the links to one other device, at most.
+
+        A mesh has as many links to every other one, a torus to its neighbours: two along every side, which are one
+        where the torus is two devices long. Links are whole: of four to three neighbours, two may lead to one of them.
+        """
+        link = self.inner
+        if link.topology == MESH:
+            neighbours = max(link.devices - 1, 1)
+        elif link.topology == TORUS:
+            sides = link.dimensions or 1  # a torus of unstated dimensions is taken as a ring
+            neighbours = max(min(sides if link.devices <= 2**sides else 2 * sides, link.devices - 1), 1)
+        else:
+            return 1.0
+        return min(ceil(link.links / neighbours) / link.links, 1.0) if link.links else 1 / neighbours
+
+    def share_of(self, ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of the rate of all links of a device that so many ranks of a node can use; a single one has no peer there."""
+        return np.minimum((ranks - 1) * self.to_peer, 1.0)
+
+    @property
     def share(self) -> NDArray[np.float64]:
-        """Of the rate of all links of a device that the ranks of one node can use."""
-        peers = np.minimum(self.ranks, self.inner.devices or inf) - 1
-        if self.inner.topology == MESH and self.inner.devices > 1:
-            return np.minimum(peers / (self.inner.devices - 1), 1.0)
-        if self.inner.topology == TORUS and self.inner.links:
-            return np.minimum(2 * peers / self.inner.links, 1.0)  # two links lead to a neighbour, at most
-        return np.ones_like(self.ranks)
+        """That of the node with least ranks; what is sent inside a node has a peer there."""
+        return self.share_of(np.maximum(self.thinnest, 2.0))
 
     @property
     def distance(self) -> NDArray[np.float64]:
@@ -75,6 +92,14 @@ class Group:
         # a ring of k has (k - 1/k) / 4 on average; equal sides are the shortest for a given number of ranks
         hops = self.inner.dimensions * np.sinh(np.log(self.ranks) / self.inner.dimensions) / 2
         return np.maximum(hops * self.ranks / (self.ranks - 1), 1.0)
+
+    def peer_note(self) -> str:
+        """Which links lead from one rank to another, where others lead elsewhere."""
+        if self.to_peer == 1 or not np.any(self.applies & (self.nodes == 1)):
+            return ""
+        count = self.inner.links
+        part = f"{self.to_peer * count:.0f} of {count}" if count else f"{100 * self.to_peer:.0f} % of all"
+        return f"p2p uses the links of {self.inner.name} that lead to one peer: {part}"
 
     def note(self, machine: str) -> str:
         """What is assumed: of a fabric whose reach the file does not state, and of ranks that do not fill nodes evenly."""
@@ -132,28 +157,35 @@ def sent(op: str, ranks: Array, reduces: bool) -> Array:
     return (2 if op == "all_reduce" else 1) * (ranks - 1) / ranks
 
 
-def _leaving(op: str, group: Group, reduces: bool) -> Array:
-    """Share of the buffer that must leave some node, however the ranks are spread over the nodes."""
-    ranks, nodes, size = group.ranks, group.nodes, float(group.inner.devices)
-    if op == "all_to_all":
-        return np.minimum(group.fullest * (ranks - group.fullest), size * (ranks - size)) / ranks
-    return sent(op, nodes, reduces)
-
-
 def least_bytes(kernel: Kernel, machine: Machine, rates: Mapping[str, float]) -> dict[str, Array]:
     """Bytes over each link that a collective takes at least; over the rate of the link they give its least time."""
     size = kernel.sizes["bytes"]
     least: dict[str, Array] = {}
     for group in groups(machine, kernel.sizes["ranks"]):
-        inner, network, ranks = group.inner, group.network, group.ranks
-        reduces = inner.reduces or (network is not None and network.reduces)
-        bytes_out = size * sent(kernel.op, ranks, reduces)
+        inner, network, op = group.inner, group.network, kernel.op
         if network is None:
-            bytes_out = bytes_out * (group.distance if kernel.op == "all_to_all" else 1.0) / group.share
+            inside = sent(op, group.ranks, inner.reduces) * (group.distance if op == "all_to_all" else 1.0)
+            inside = inside / (group.to_peer if op == "p2p" else group.share)
         else:
-            both = rates[inner.name] + rates[network.name]
-            bytes_out = bytes_out * rates[inner.name] / both
-            over = size * _leaving(kernel.op, group, network.reduces) / inner.devices
-            least[network.name] = least.get(network.name, 0.0) + np.where(group.applies, over, 0.0)
-        least[inner.name] = least.get(inner.name, 0.0) + np.where(group.applies, bytes_out, 0.0)
+            inside, over = _over_nodes(op, group, network, rates[inner.name], rates[network.name])
+            least[network.name] = least.get(network.name, 0.0) + np.where(group.applies, size * over, 0.0)
+        least[inner.name] = least.get(inner.name, 0.0) + np.where(group.applies, size * inside, 0.0)
     return least
+
+
+def _over_nodes(op: str, group: Group, network: Link, rate: float, card: float) -> tuple[Array, Array]:
+    """Shares of the buffer over the links of a node and over a network card, of ranks on more than one node."""
+    ranks, nodes, most, least = group.ranks, group.nodes, group.fullest, group.thinnest
+    if op == "p2p":  # from one card to another
+        return np.zeros_like(ranks), np.ones_like(ranks)
+    slowest = rate * group.share_of(least) + card
+    out = sent(op, ranks, group.inner.reduces or network.reduces) / slowest
+    leaving = np.ones_like(ranks) if op in ("all_reduce", "broadcast") else (ranks - least) / ranks
+    over = leaving if op == "all_to_all" else leaving / least  # all that its ranks send to others, else once for all
+    if op == "all_reduce" and not group.inner.reduces and not network.reduces:
+        in_fullest = (ranks - nodes * least) * most  # as many nodes have one rank more than the thinnest
+        shares = in_fullest * group.share_of(most) + (ranks - in_fullest) * group.share_of(least)
+        out = np.maximum(1 / slowest, 2 * (ranks - 1) / (rate * shares + card * ranks))
+    if op == "all_reduce" and not network.reduces:
+        over = np.maximum(over, 2 * (nodes - 1) / ranks)
+    return out * rate, over

@@ -116,6 +116,7 @@ def _link_terms(work: Work, machine: Machine, ceilings: str | None, notes: list[
         routes = groups(machine, kernel.sizes["ranks"])
         used |= {link.name: rate(link.name) for route in routes for link in (route.inner, route.network) if link}
         notes += [note for note in dict.fromkeys(route.note(machine.name) for route in routes) if note]
+        notes += [note for route in routes if kernel.op == "p2p" and (note := route.peer_note())]
         moved = least_bytes(kernel, machine, {name: ceiling.value for name, ceiling in used.items()})
         least = {name: least.get(name, 0.0) + moved.get(name, 0.0) for name in {**least, **moved}}
     return {name: Term("memory", scalar_or_array(np.asarray(moved)), used[name]) for name, moved in least.items()}

@@ -16,6 +16,7 @@ from ..core.timeline import Timeline
 from ..machines import write as save
 from ..machines.load import load
 from ..prediction.host import way
+from ..prediction.kernel_steps import ran_with
 from ..prediction.predict import Prediction, predict
 from ..programs.cases import program, unfold
 from .ledger import Broken, Ledger, Sealed, Settled, text_hash
@@ -50,7 +51,7 @@ def rows_of(prediction: Prediction, where: str = CASES) -> list[dict[str, Any]]:
     """One row per step, as it is sealed; a step that is several cases is refused."""
     rows, door = [], Door(where)
     for number, (step, bound) in enumerate(zip(prediction.steps, prediction.bounds, strict=True), 1):
-        alone = predict(step.work, prediction.machine, bound.ceilings, backend=step.backend or None)
+        alone = predict(ran_with(step.work, step.backend), prediction.machine, bound.ceilings)
         backend = {"backend": step.backend} if step.backend else {}
         named = {"name": step.name, "family": step.work.family, "count": step.count, **backend}
         first, *others = alone.rows()

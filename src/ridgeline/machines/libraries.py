@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..core.errors import InputError
+from ..core.errors import InputError, unknown
 from ..core.machine import Machine
 from .power import base
 from .transfer import library
@@ -69,9 +69,15 @@ def known(backend: str) -> Library:
     return LIBRARIES.get(library(backend), Library(backend))
 
 
-def check(backend: str | None, machine: Machine) -> None:
-    """Refuse a library that does not run on a machine, unless it was timed there."""
+def check(backend: str | None, machine: Machine, named: bool = True) -> None:
+    """Refuse a library that does not run on a machine, unless it was timed there, and one that nobody timed for it.
+
+    `named` by the one who asks; of what a measured case ran on (a column of a table, a step) there need be no timings.
+    """
+    backends = {key.backend for key in machine.fitted if key.backend}
     asked = known(backend or DEFAULT_PATH)
+    if named and backend and asked.runs_on(machine) and library(backend) not in map(library, backends):
+        raise unknown(f"backend of {machine.name}", backend, backends)
     timed = {
         library(key.backend): key.backend for key, row in machine.fitted.items() if key.backend and not row.borrowed
     }

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..core.bound import Bound
-from ..core.cached import cached_property
 from ..core.documents import to_document
 from ..core.errors import InputError
 from ..core.machine import Machine
@@ -21,7 +20,6 @@ from ..core.units import percent, show
 from ..core.version import __version__
 from ..programs.ops import Op
 from .answer_line import answer_line, unit_name
-from .cliffs import cliffs
 from .flat import efficiency
 from .predict import Prediction, plain, predict
 from .turning import TurningPoint, turning_point
@@ -101,7 +99,8 @@ class Answer:
     @property
     def support_notes(self) -> list[str]:
         """The notes of the prediction that are no line of the answer."""
-        return [*(note for note in self.prediction.notes if note != self.bound.shortage), *self.remarks]
+        made = self.prediction
+        return [*(note for note in made.warnings if note != self.bound.shortage), *made.remarks]
 
     @property
     def _measured_line(self) -> list[str]:
@@ -133,12 +132,7 @@ class Answer:
     @property
     def turning_text(self) -> str:
         """`compute-bound at m >= 199`; nothing where the op has no such size."""
-        if self.turning is None:
-            return ""
-        size, value = self.turning
-        if self.turning.never:
-            return f"never compute-bound, however large {size}"
-        return f"compute-bound at every {size}" if value <= 1 else f"compute-bound at {size} >= {value:.0f}"
+        return "" if self.turning is None else self.turning.text
 
     @property
     def sizes_text(self) -> str:
@@ -163,18 +157,6 @@ class Answer:
         text = first if first == last else f"{first} to {last}"
         return f", ridge {text} FLOP/B"
 
-    @cached_property
-    def remarks(self) -> list[str]:
-        """Of a single case: an interval that reaches below the floor, and sizes nearby at which the time jumps."""
-        if not self.single:
-            return []
-        low, floor = first_number(self.prediction.low), first_number(self.prediction.floor)
-        remarks = cliffs(self.op, self.values, self.prediction, self.options)
-        if low < floor * (1 - MIN_ITEM_SHARE):
-            known = f"the measured ceilings are known to +/-{percent(self.bound.tolerance)}"
-            remarks.insert(0, f"the interval begins below the floor of {show(floor, 's')}: {known}")
-        return remarks
-
     @property
     def single(self) -> bool:
         return self.prediction.count == 1
@@ -191,10 +173,10 @@ class Answer:
     def rows(self, limit: int | None = None) -> list[dict[str, Any]]:
         """One document per case, of the first `limit`."""
         rows = list(self.prediction.rows(limit))
-        shared: dict[str, Any] = {"notes": [*self.prediction.work.notes, *self.prediction.notes, *self.remarks]}
+        shared: dict[str, Any] = {"notes": [*self.prediction.notes]}
         if self.turning is not None:
-            size, value = self.turning
-            shared["turns_compute_bound_at"] = {size: None if self.turning.never else int(value)}
+            at = self.turning.at
+            shared["turns_compute_bound_at"] = {self.turning.size: int(at) if np.isfinite(at) else None}
         for row in rows:
             row.update(shared)
         if self.measured is not None:

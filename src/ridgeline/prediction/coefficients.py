@@ -117,8 +117,16 @@ def _candidates(
     )
 
 
-def timed_backend(machine: Machine, backend: str | None) -> str:
-    """The backend as this machine was timed with it: the newest version of a library that is asked for without one."""
+def timed_backend(machine: Machine, backend: str | None, family: str = "") -> str:
+    """The backend as this machine was timed with it: the newest version of a library that is asked for without one.
+
+    The default path is PyTorch, and its convolutions on NVIDIA GPUs are those of cuDNN: where this machine was timed with it, asking
+    for these by their names is asking for the default path.
+    """
+    if backend == "torch" or (backend == "cudnn" and family == "conv" and machine.vendor == "NVIDIA"):
+        own = {key.backend for key, row in machine.fitted.items() if key.family == family and not row.borrowed}
+        if "" in own and backend not in map(library, own):
+            return ""
     if not backend or library(backend) != backend:
         return backend or ""
     return newest(backend, (key.backend for key, row in machine.fitted.items() if not row.borrowed))
@@ -132,7 +140,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     """
     like = like or BUILT_LIKE.get(key.op, "")
     last_dtype = "fp32" if machine.kind == "cpu" else ""
-    asked = timed_backend(machine, backend)
+    asked = timed_backend(machine, backend, key.family)
     narrow = len(key.dtypes) > 1 or (key.family == "moe" and key.dtype not in HALVES)
     other_paths = tuple(timed_backend(machine, path) for path in OTHER_PATHS.get(key.family, ()) if narrow)
     # the library that is asked for comes first, though other machines lend it; then what this machine was timed with, then what is lent

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite, nan
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core.errors import InputError, MissingFigure
+from ..core.families.product import PREPARE
 from ..core.figure import KINDS
 from ..core.machine import MAIN, Machine
 from ..core.work import Work
@@ -18,6 +20,7 @@ from ..programs.ops import Op
 from .ceilings import default_dtype, known_levels, known_peak
 from .formats import computes
 from .kernel_sets import KernelSet, predict_set
+from .kernel_times import QUANTIZING
 from .predict import Prediction, predict
 
 SIMILAR_GROWTH = 0.02  # relative difference of two growth factors that is called slight
@@ -53,14 +56,27 @@ class Generation:
 
     machine: Machine
     engine: str
-    peak: float
+    peak: float  # not a number where an op is compared that takes none of the machine's peaks
     bandwidth: float
     ceilings: str  # the kind of both figures
     compute_growth: float | None = None
     bandwidth_growth: float | None = None
     DOCUMENT: ClassVar = (
-        "machine=name", "engine", "peak", "bandwidth", "ridge", "ceilings", "compute_growth", "bandwidth_growth", "gains",
+        "machine=name", "engine=known_engine", "peak=known_peak", "bandwidth", "ridge=known_ridge", "ceilings", "compute_growth",
+        "bandwidth_growth", "gains",
     )  # fmt: skip
+
+    @property
+    def known_peak(self) -> float | None:
+        return self.peak if isfinite(self.peak) else None
+
+    @property
+    def known_engine(self) -> str | None:
+        return self.engine or None
+
+    @property
+    def known_ridge(self) -> float | None:
+        return self.ridge if isfinite(self.peak) else None
 
     @property
     def name(self) -> str:
@@ -82,27 +98,45 @@ class Generation:
         return f"{phase}, slightly" if abs(ratio - 1) <= SIMILAR_GROWTH else phase
 
 
-def _generation(machine: Machine, dtype: str, ceilings: str | None, products: bool = True) -> Generation:
+def _generation(
+    machine: Machine, dtype: str, ceilings: str | None, products: bool = True, needs_peak: bool = True
+) -> Generation:
     """A machine by its engine for products, or for what has none, its peak and main bandwidth; raises where one is not known."""
-    engine = machine.engine("matrix" if products else "vector", dtype)
-    peak, bandwidth = machine.peak(engine, ceilings), machine.bandwidth(MAIN, ceilings)
+    bandwidth = machine.bandwidth(MAIN, ceilings)
+    try:
+        engine = machine.engine("matrix" if products else "vector", dtype)
+        peak = machine.peak(engine, ceilings)
+    except MissingFigure:
+        if needs_peak:
+            raise
+        return Generation(machine, "", nan, bandwidth.value, bandwidth.kind)
     kinds = "+".join(sorted({peak.kind, bandwidth.kind}))
     return Generation(machine, engine, peak.value, bandwidth.value, kinds)
 
 
 def generations(
-    machines: Sequence[Machine], dtype: str = "bf16", ceilings: str | None = None, products: bool = True
+    machines: Sequence[Machine],
+    dtype: str = "bf16",
+    ceilings: str | None = None,
+    products: bool = True,
+    needs_peak: bool = True,
 ) -> list[Generation]:
     """Peak, bandwidth and ridge of each machine, and how both grew from the one before by figures of one kind."""
-    rows = [_generation(machine, dtype, ceilings, products) for machine in machines]
+    rows = [_generation(machine, dtype, ceilings, products, needs_peak) for machine in machines]
     kind = ceilings or common_kind(machines, dtype, products)
     if kind is None:
         return rows
-    alike = [_generation(machine, dtype, kind, products) for machine in machines]
-    grown = [
-        replace(row, compute_growth=new.peak / old.peak, bandwidth_growth=new.bandwidth / old.bandwidth)
-        for row, old, new in zip(rows[1:], alike[:-1], alike[1:], strict=True)
-    ]
+    alike = [_generation(machine, dtype, kind, products, needs_peak) for machine in machines]
+    grown = []
+    for row, old, new in zip(rows[1:], alike[:-1], alike[1:], strict=True):
+        compute = new.peak / old.peak
+        grown.append(
+            replace(
+                row,
+                compute_growth=compute if isfinite(compute) else None,
+                bandwidth_growth=new.bandwidth / old.bandwidth,
+            )
+        )
     return [*rows[:1], *grown]
 
 
@@ -118,6 +152,16 @@ class Comparison:
     notes: tuple[str, ...]  # machines left out, and those whose memory is too small
 
     @property
+    def quantizing(self) -> dict[str, float]:
+        """Machines whose time includes quantizing the activations, as in layers of serving engines, and the seconds of it."""
+        spent = {}
+        for item in self.predictions:
+            if QUANTIZING in item.expected[0].basis:
+                made = (float(np.sum(part.seconds)) for part in item.items if part.effect == PREPARE.label)
+                spent[item.machine.name] = sum(made)
+        return spent
+
+    @property
     def kinds(self) -> str:
         """`measured ceilings`; of machines with ceilings of several kinds that of each."""
         predicted = [item.bounds[0].kinds for item in self.predictions] or [row.ceilings for row in self.generations]
@@ -129,34 +173,40 @@ class Comparison:
 
 def comparison(
     machines: Sequence[Machine],
-    dtype: str = "bf16",
+    dtype: str | None = None,
     ceilings: str | None = None,
     op: Op | None = None,
     values: dict[str, Any] | None = None,
 ) -> Comparison:
-    """Those machines that have a peak in the format and a bandwidth; the op as `predict` gives it on each."""
+    """Those machines that have a peak in the format (that of the op, else bf16) and a bandwidth.
+
+    Of an op those machines that `predict` answers for, as it answers: one that takes no peak needs none.
+    """
     values = values or {}
     if any(isinstance(value, np.ndarray) for value in values.values()):
         raise InputError("compare takes one case of an op, not a sweep; use predict for sweeps")
     work = None if op is None else op(**values)
+    dtype = dtype or ("bf16" if work is None else work.dtype)
     products = work is None or any(engine == "matrix" for engine, _ in work.by_engine())
     products = products or all(
         computes(machine, dtype) for machine in machines
     )  # else by their vector units, all of them
-    known, left_out = [], []
+    known, predictions, left_out = [], [], []
     for machine in machines:
         try:
-            _generation(machine, dtype, ceilings, products)
+            if work is None:
+                _generation(machine, dtype, ceilings)
+            else:
+                predictions.append(predict(work, machine, ceilings=ceilings))
             known.append(machine)
         except MissingFigure as missing:
             left_out.append(f"{machine.name} left out: {missing}")
     if not known:
         raise MissingFigure("\n".join(left_out))
-    predictions = [] if work is None else [predict(work, machine, ceilings=ceilings) for machine in known]
     left_out += [
-        note for prediction in predictions for note in prediction.notes if note == prediction.bounds[0].shortage
+        note for prediction in predictions for note in prediction.warnings if note == prediction.bounds[0].shortage
     ]
-    rows = tuple(generations(known, dtype, ceilings, products))
+    rows = tuple(generations(known, dtype, ceilings, products, needs_peak=work is None))
     growth = ceilings or common_kind(known, dtype, products)
     return Comparison(dtype, ceilings, rows, tuple(predictions), growth, tuple(left_out))
 

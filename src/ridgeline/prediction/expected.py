@@ -190,7 +190,8 @@ class Expected:
 
     def _other_library(self, kernel: KernelTime) -> str:
         """That other kernels serve than those of the library that was asked for, and what that one lacks."""
-        asked, served = timed_backend(self.bound.machine, self.backend), kernel.selected.key.backend
+        served = kernel.selected.key.backend
+        asked = timed_backend(self.bound.machine, self.backend, kernel.selected.key.family)
         its_own = kernel.selected.key.op == WINDOW or (served in backends(asked) and bool(served) is bool(asked))
         stored = narrower(kernel.kernel.dtype)
         instead = f"{served or 'default path'} used: "

@@ -218,7 +218,7 @@ class KernelTime:
 
         Kernels that unpack on the fly are made for few rows; with many, libraries widen the weights first.
         """
-        asked = timed_backend(self.asked.machine, self.asked.backend)
+        asked = timed_backend(self.asked.machine, self.asked.backend, self.kernel.family)
         if self.kernel.family != "weight_only" or self.selected.key.backend in backends(asked):
             return np.inf
         sizes = {"b": 1.0, **self._sizes, "w": self._sizes["a"]}

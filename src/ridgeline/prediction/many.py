@@ -11,7 +11,9 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.machine import Machine
 from ..core.work import Work
+from ..machines.libraries import check
 from ..machines.load import as_machine
+from .kernel_steps import ran_with
 from .predict import RESULTS, predict
 
 BLOCK = 1 << 17  # cases at a time, so that the arrays of a block stay in cache
@@ -24,15 +26,18 @@ def predict_cases(
     sizes: Mapping[str, Any],
     wanted: Iterable[str] = RESULTS,
     words: Mapping[str, Any] | None = None,
+    ran_on: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Many cases of one op in one call: arrays of sizes in, one array per wanted field out.
 
     The cases go through in blocks that fit the cache, which is faster than whole arrays and needs no memory beyond
     the answer. `options` are the op's words (dtype, variant ...) and those of `predict`, separated by name. `words` are
-    the op's alone: an op may have one that `predict` has too, as `custom` has `engine`.
+    the op's alone: an op may have one that `predict` has too, as `custom` has `engine`. `ran_on` is the library that the
+    cases ran on; where nobody timed it, the default path stands in, which a `backend` that is asked for does not.
     """
     machine = as_machine(machine)
+    check(ran_on, machine, named=False)
     of_predict = {name: value for name, value in options.items() if name in OPTIONS}
     of_op = {name: value for name, value in options.items() if name not in OPTIONS} | dict(words or {})
     wanted = tuple(wanted)
@@ -48,7 +53,7 @@ def predict_cases(
     for start in range(0, count, BLOCK):
         stop = min(start + BLOCK, count)
         block = {name: array[start:stop] if len(array) > 1 else array[0] for name, array in arrays.items()}
-        columns = predict(make(**block, **of_op), machine, **of_predict).columns(wanted)
+        columns = predict(ran_with(make(**block, **of_op), ran_on), machine, **of_predict).columns(wanted)
         for name, value in columns.items():
             fields[name] = _extended(fields.get(name), value, slice(start, stop), count)
     return fields

@@ -40,6 +40,9 @@ def _priced(answer: Answer, change: str, text: str) -> list[tuple[float, str]]:
     except RidgelineError:
         return []
     each = " each" if after.case.amount != 1 else ""
+    if after.why and after.spared > 0:
+        spares = f"{text}: spares the device {show(after.spared, 's')} of waiting for the host each"
+        return [((after.unit_time + after.spared) / after.unit_time, spares)]
     return [(after.ratio, f"{text}: {show(after.unit_time, 's')}{each} ({after.ratio:.3g}x faster)")]
 
 
@@ -76,9 +79,9 @@ def _memory_moves(answer: Answer) -> list[tuple[float, str]]:
 def _larger(answer: Answer) -> list[tuple[float, str]]:
     """The size at which the op becomes compute-bound, with the time per unit of it there and now."""
     turning = answer.turning
-    if turning is None or turning.never or answer.op.name == "attention":
+    if turning is None or math.isinf(turning.at) or answer.op.name == "attention":
         return []
-    size, value = turning
+    size, value = turning.size, turning.at
     now = float(answer.prediction.work.shape[size])
     if now >= value:
         return []

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -30,6 +30,8 @@ from .expected import Expected
 from .formats import runs_elsewhere
 from .host import launch_latency
 from .inherited import Inherited, SourceTime
+from .kernel_steps import kernels_of_step, ran_with
+from .remarks import remarks
 from .simple import efficiency_warning
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class Prediction:
     bounds: tuple[Bound, ...]
     expected: tuple[Expected, ...]
     given_efficiency: float | None = None  # one fraction of every ceiling, the caller's
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `predict`, those that were given
 
     def __repr__(self) -> str:
         from .summary import summary  # which reads predictions itself
@@ -59,8 +62,16 @@ class Prediction:
         alone = (replace(self.steps[place], count=1.0),)
         return replace(self, steps=alone, bounds=(self.bounds[place],), expected=(self.expected[place],))
 
-    @property
+    @cached_property
     def notes(self) -> tuple[str, ...]:
+        """What a person should know, as the command line has it: of one op what was assumed, the warnings, sizes nearby that take less."""
+        of_op = self.work.notes if len(self.bounds) == 1 else ()
+        return (*of_op, *self.warnings, *self.remarks)
+
+    remarks = cached_property(remarks)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
         """What was left out, which ceilings are noisy, what does not fit the memory, an efficiency that is unusual."""
         notes = [note for bound in self.bounds for note in (*bound.notes, bound.shortage)]
         return tuple(dict.fromkeys(filter(None, (*notes, efficiency_warning(self.given_efficiency)))))
@@ -280,8 +291,8 @@ def predict(
 
     `ceilings`: stated, derived or measured figures (default: the best there is); `engine`: force the unit of matrix
     products; `resident`: the inner level the data already sit at; `efficiency`: one fraction for all terms; `launch`: seconds
-    per kernel launch instead of the machine's own; `backend`: the library whose kernels are meant, if it runs on the machine
-    and was timed, else the default path; a step's own goes first. A traced program takes `ceilings` and `mode`: eager, graph or fused.
+    per kernel launch instead of the machine's own; `backend`: the library whose kernels are meant, one that
+    was timed and runs on the machine; a step's own goes first, or the default path where nobody timed that. A traced program takes `ceilings` and `mode`: eager, graph or fused.
     """
     if isinstance(target, Trace):
         return _predict_trace(target, machine, ceilings, mode, (engine, resident, efficiency, launch, backend))
@@ -296,7 +307,8 @@ def predict(
         raise InputError(f"efficiency must lie in (0, 1], got {efficiency}")
     if launch is not None and not launch >= 0:
         raise InputError(f"launch must be zero or more seconds, got {launch}")
-    steps = tuple(part for step in target.steps for part in _kernels_of(step))
+    asked_launch = launch
+    steps = tuple(part for step in target.steps for part in kernels_of_step(step))
     if launch is None and machine.launch.source == GIVEN:
         launch = machine.launch.stated
     latency = launch_latency(machine) if launch is None else launch
@@ -312,7 +324,7 @@ def predict(
             return Expected(item, efficiency, library, launch, flat)
         sources = tuple(
             SourceTime(
-                predict(source.alone, machine, ceilings, resident=resident, launch=launch, backend=library),
+                predict(ran_with(source.alone, library), machine, ceilings, resident=resident, launch=launch),
                 _floor(source.left, machine, ceilings),
             )
             for source in step.work.sources
@@ -320,7 +332,8 @@ def predict(
         return Inherited(item, None, library, launch, sources=sources)
 
     expected = tuple(expect(step, item) for step, item in zip(steps, bounds, strict=True))
-    return Prediction(machine, steps, bounds, expected, efficiency)
+    given = {"ceilings": ceilings, "engine": engine, "resident": resident, "launch": asked_launch, "backend": backend}
+    return Prediction(machine, steps, bounds, expected, efficiency, {**given, "efficiency": efficiency})
 
 
 def _predict_trace(
@@ -331,18 +344,6 @@ def _predict_trace(
     if any(value is not None for value in others):
         raise InputError("a traced program takes `ceilings` and `mode`; predict trace.program() for the other options")
     return predict_trace(trace, machine, mode or "eager", ceilings)
-
-
-def _kernels_of(step: Step) -> tuple[Step, ...]:
-    """A step kernel by kernel: one of a sum is as many steps as the sum has parts."""
-    parts = step.work.parts
-    if not parts:
-        return (step,)
-    named = [step.name if len(parts) == 1 else f"{step.name}: {part.name}" for part in parts]
-    return tuple(
-        replace(part, name=name, count=part.count * step.count, backend=part.backend or step.backend)
-        for part, name in zip(parts, named, strict=True)
-    )
 
 
 def _floor(work: Work, machine: Machine, ceilings: str | None) -> Array:

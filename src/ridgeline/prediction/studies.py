@@ -208,9 +208,7 @@ def batches(machine: Machine, dtype: str | None = None, fan_in: float = 4096, fa
     at_one = show(float(batch_intensity(1, fan_in, fan_out, width)))
     notes = (
         f"weights {show(fan_in * fan_out * width, 'B')}; AI(B) = (2/d) B / (1 + B/in + B/out), {at_one} at batch 1",
-        "never compute-bound: the AI limit is below the ridge"
-        if layer.never
-        else f"compute-bound at batch >= {layer.batch:.0f}",
+        "never compute-bound: the AI limit is below the ridge" if layer.never else layer.turning.text,
         f"AI limit for large batch: {show(layer.saturation)} FLOP/B",
     )
     title = f"linear {fan_in:.0f} to {fan_out:.0f} in {dtype} on {machine.name}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.notes import ASSUMED, of_kind
 from ..core.units import percent, show, show_interval
 from ..core.work import Array
 from .answer_line import answer_line, unit_name
@@ -38,7 +39,9 @@ def summary(prediction: Prediction) -> str:
     count = _first(prediction.steps[0].count)
     again = f"{count:g} times " if count != 1 else ""
     basis = f"  {on}; {floor}; {_first_text(prediction.expected[0].confidence)}"
-    return "\n".join([answer_line(prediction), f"  {again}{work!r}", basis, *_short(prediction)])
+    said = [*of_kind(work.notes, ASSUMED), *prediction.warnings, *prediction.remarks]
+    notes = [f"  note: {note}" for note in said if note != prediction.bounds[0].shortage]
+    return "\n".join([answer_line(prediction), f"  {again}{work!r}", basis, *_short(prediction), *notes])
 
 
 def _sweep_lines(prediction: Prediction) -> list[str]:

@@ -83,10 +83,12 @@ class CaseTable:
                 column = "machine" if batch.labels.get("machine") else "op"
                 faults |= dict.fromkeys(batch.places, (f"column {column}: {machine}",))
                 continue
-            backend = {"backend": batch.labels["backend"]} if "backend" in batch.labels else {}
+            options = {**self.defaults.options}
+            if "backend" in batch.labels:
+                options |= {"backend": None, "ran_on": batch.labels["backend"]}
             # of rows that are not shown it matters only whether they have a time
             wanted = ("time_us",) if parts is None else ("dtype", "machine", *self.results)
-            faults |= _predict(batch, machine, {**self.defaults.options, **backend}, wanted, parts)
+            faults |= _predict(batch, machine, options, wanted, parts)
         errors = {place: f"row {first + place + 1}, {'; '.join(faults[place])}" for place in sorted(faults)}
         self.errors |= {first + place + 1: text for place, text in errors.items()}
         return errors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,18 +31,43 @@ GEMM_SIZES = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 
 class TurningPoint(NamedTuple):
-    """The smallest value of a size at which an op is compute-bound; infinite where it never is."""
+    """The smallest value of a size at which an op's arithmetic takes as long as its traffic; infinite where it never does.
+
+    Both may be over before a kernel is launched: then the op is overhead-bound there, and compute-bound from `launched` on.
+    """
 
     size: str
     value: float
+    launched: float = 0.0
 
     @property
     def never(self) -> bool:
         return math.isinf(self.value)
 
+    @property
+    def at(self) -> float:
+        """From which value on the op is compute-bound."""
+        return max(self.value, self.launched)
+
+    @property
+    def text(self) -> str:
+        """`compute-bound at batch >= 346`."""
+        if self.never:
+            return f"never compute-bound, however large {self.size}"
+        ridge = f"AI crosses the ridge at {self.size} {self.value:.0f}" if self.value > 1 else "AI is above the ridge"
+        if math.isinf(self.launched):
+            return f"overhead-bound at every {self.size}; {ridge}"
+        if self.launched > self.value:
+            return f"compute-bound at {self.size} >= {self.launched:.0f}, overhead-bound below; {ridge}"
+        return (
+            f"compute-bound at every {self.size}"
+            if self.value <= 1
+            else f"compute-bound at {self.size} >= {self.value:.0f}"
+        )
+
 
 def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: Any) -> TurningPoint | None:
-    """The smallest value of the op's growing size at which its arithmetic takes as long as its traffic.
+    """The smallest value of the op's growing size at which its arithmetic takes as long as its traffic, and longer than its launch.
 
     None when the op has no such size. The intensity rises with that size, so the value lies in one part of any division of
     the range, which is divided again: 1024 sizes are predicted in one call, and four calls cover all sizes.
@@ -62,18 +87,32 @@ def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: A
         times = bound(op(**{**fixed, op.grows: sizes}), machine, **options)
         return np.broadcast_to(np.asarray(times.compute_time) >= np.asarray(times.memory_time), sizes.shape)
 
-    low, high = 1.0, min(MAX_SIZE, float(fixed["seq_kv"]) if over_keys else MAX_SIZE)
-    first, last = compute_bound(np.array([low, high]))
-    if first:
-        return TurningPoint(op.grows, low)
-    if not last:
-        return TurningPoint(op.grows, math.inf)
+    most = min(MAX_SIZE, float(fixed["seq_kv"]) if over_keys else MAX_SIZE)
+    turn = _first_size(compute_bound, 1.0, most)
+    if math.isinf(turn):
+        return TurningPoint(op.grows, turn)
+    single = predict(op(**{**fixed, op.grows: turn}), machine, **options).bounds
+    if len(single) > 1 or np.all(single[0].bound != "overhead"):
+        return TurningPoint(op.grows, turn)
+
+    def launched(sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
+        times = bound(op(**{**fixed, op.grows: sizes}), machine, **options, launch=single[0].launch)
+        return np.broadcast_to(np.asarray(times.bound) != "overhead", sizes.shape)
+
+    return TurningPoint(op.grows, turn, _first_size(launched, turn, most))
+
+
+def _first_size(holds: Callable[[NDArray[np.float64]], NDArray[np.bool_]], low: float, high: float) -> float:
+    """The smallest integer between two at which something holds that holds from there on; infinite where it does not."""
+    first, last = holds(np.array([low, high]))
+    if first or not last:
+        return low if first else math.inf
     while high - low > 1:
         inner = np.unique(np.floor(np.linspace(low, high, PARTS + 1)))[1:-1]
         ends = np.array([low, *inner, high])
-        turned = 1 + int(np.argmax(np.append(compute_bound(inner), True)))
+        turned = 1 + int(np.argmax(np.append(holds(inner), True)))
         low, high = ends[turned - 1], ends[turned]
-    return TurningPoint(op.grows, float(high))
+    return float(high)
 
 
 @dataclass(frozen=True)
@@ -89,8 +128,10 @@ class CriticalBatch:
     ceilings: str  # the kind of them, nothing for a given ridge
     batch: float
     saturation: float
+    launched: float = 0.0  # the first batch that takes longer than a launch, where that is a larger one
     DOCUMENT: ClassVar = (
-        "in_features", "out_features", "dtype", "weights", "ridge", "of", "ceilings", "critical_batch", "never", "saturation",
+        "in_features", "out_features", "dtype", "weights", "ridge", "of", "ceilings", "critical_batch", "never",
+        "turns_compute_bound_at", "saturation",
     )  # fmt: skip
 
     @property
@@ -100,6 +141,15 @@ class CriticalBatch:
     @property
     def critical_batch(self) -> int | None:
         return None if self.never else int(self.batch)
+
+    @property
+    def turning(self) -> TurningPoint:
+        return TurningPoint("batch", self.batch, self.launched)
+
+    @property
+    def turns_compute_bound_at(self) -> int | None:
+        """The critical batch, or the one from which the layer takes longer than a launch."""
+        return None if math.isinf(self.turning.at) else int(self.turning.at)
 
 
 def critical_batch(
@@ -128,7 +178,13 @@ def critical_batch(
         raise InputError(f"a ridge must be positive, got {ridge}; give it in FLOP/B, or name a machine")
     batch = batch_at_ridge(ridge, fan_in, fan_out, arithmetic.bytes, stored.bytes)
     limit = float(saturation(fan_in, fan_out, arithmetic.bytes))
-    return CriticalBatch(fan_in, fan_out, arithmetic.name, stored.name, ridge, of, kinds, float(batch), limit)
+    launched = 0.0
+    if machine is not None and math.isfinite(batch):
+        formats = {"dtype": dtype} | ({"weights": weights} if weights else {})
+        values = {"in_features": fan_in, "out_features": fan_out, **formats}
+        turn = turning_point(linear, values, machine, ceilings=ceilings)
+        launched = 0.0 if turn is None else turn.launched
+    return CriticalBatch(fan_in, fan_out, arithmetic.name, stored.name, ridge, of, kinds, float(batch), limit, launched)
 
 
 def layer_ridge(

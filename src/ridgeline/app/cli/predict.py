@@ -128,7 +128,6 @@ def predict_op(
 
 def check_effect(prediction: Prediction, model: dict[str, Any], shown: dict[str, bool], output: Output) -> None:
     """Refuse options that would change nothing of the answer that was asked for."""
-    from ...core.errors import unknown
     from ...core.machine import ANY
 
     work, machine = prediction.work, prediction.machine
@@ -145,14 +144,12 @@ def check_effect(prediction: Prediction, model: dict[str, Any], shown: dict[str,
         refuse({"engine": model["engine"]}, f"on {work.name}: it has no matrix product")
     if machine.levels and model["resident"] == machine.main.name:
         refuse({"resident": True}, f"with {machine.main.name}, where the data are by default; name an inner level")
-    backends = {key.backend for key in machine.fitted if key.backend}
-    if model["backend"] and model["backend"] not in backends:
-        raise unknown(f"backend of {machine.name}", model["backend"], backends)
 
 
 def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: Formats, model: dict[str, Any]) -> None:
     """A table of cases in, the same rows with predictions out; exit code 1 where some could not be predicted."""
     from ...core.tabular import SUFFIXES, write_blocks
+    from ...machines.libraries import check
     from ...machines.load import load
     from ...prediction.answer import rows_document
     from ...prediction.simple import efficiency_warning
@@ -161,6 +158,8 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     from ...render.tables.prediction import cases_lines, cases_table
 
     chosen = machine.load_if_known()
+    if chosen is not None:
+        check(model["backend"], chosen)
     if output.out is not None:
         check_suffix(output.out, (*SUFFIXES, *PICTURES), "cases are")
     if warning := efficiency_warning(model["efficiency"]):
@@ -229,6 +228,7 @@ def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: 
     CASES has a column time_us. Errors are by kernel family, with three baselines on the same cases: the stated
     roofline, 78 % of it plus a launch floor, and a fit of three parameters per family and format (held-out).
     """
+    from ...machines.libraries import check
     from ...machines.load import load
     from ...prediction import score
     from ...prediction.table import Defaults
@@ -237,6 +237,8 @@ def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: 
     from ...render.tables.studies import score_lines, score_table
 
     chosen = machine.load_if_known()
+    if chosen is not None:
+        check(backend, chosen)
     scores = score.evaluate(read(cases), Defaults(chosen, load, {}, {"backend": backend} if backend else {}))
     name_errors(scores.row_errors)
     result = Result(

@@ -145,7 +145,7 @@ def precisions(
 
 @click.command()
 @click.argument("names", metavar="MACHINE MACHINE...", nargs=-1, required=True)
-@click.option("--dtype", default="bf16", show_default=True, help="Number format.")
+@click.option("--dtype", help="Number format (default: that of the op, else bf16).")
 @click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP)
 @click.option(
     "--op",
@@ -154,7 +154,7 @@ def precisions(
     help="Also predict this op on each, such as 'gemm m=1 n=4096 k=4096'.",
 )
 @picture_output
-def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str | None, output: Output) -> None:
+def compare(names: tuple[str, ...], dtype: str | None, ceilings: str | None, case: str | None, output: Output) -> None:
     """Compare machines: peak, bandwidth, ridge, one op."""
     from ...prediction.compare import comparison
     from ...programs.ops import find
@@ -165,13 +165,11 @@ def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str 
     if case:
         op_name, *words = case.split()
         op = find(op_name)
-        own_dtype = "dtype" not in op.params or any(word.startswith("dtype=") for word in words)
-        values = bind(op, words, {} if own_dtype else {"dtype": dtype})
-        dtype = str(values.get("dtype", dtype))
+        values = bind(op, words, {"dtype": dtype})
     title = " ".join(word for word in (case or "").split() if not word.startswith("dtype="))
     works = [op(**values)] if op is not None else []
-    picture = named_chart("compare", machines[0], machines=machines, dtype=dtype, works=works, ceilings=ceilings)
-    study = comparison(machines, dtype, ceilings, op, values)
+    study = comparison(machines, works[0].dtype if works else dtype, ceilings, op, values)
+    picture = named_chart("compare", machines[0], machines=machines, dtype=study.dtype, works=works, ceilings=ceilings)
     _present_rows(lambda: comparison_table(study), picture, output, lambda: comparison_lines(study, title))
 
 

@@ -21,6 +21,7 @@ from ...programs.models.layout import Layout
 from ...programs.models.parameters import Parameters, parameters
 from ...programs.models.phase import DECODE, NARROW_BITS, PREFILL, Formats, Phase
 from ...programs.models.program import ModelOp, stage_ops, step_ops
+from ...programs.models.quantized import PUBLISHED
 from .critical import CriticalBatch, critical_batches
 from .energy import StepEnergy, least_time, step_energy
 from .memory import MemoryPlan, largest_batch, memory_plan, running_batch
@@ -230,10 +231,9 @@ class ModelPrediction:
         notes = [*narrow_note(self), *self.architecture.notes]
         published, weights = self.architecture.weights, self.formats.weights
         if dtype_row(published).bits < min(dtype_row(weights).bits, NARROW_BITS):
-            notes.insert(
-                0,
-                f"predicted with {weights} weights; the published ones are stored in {published}: ask for weights {published}",
-            )
+            ask = f"the published ones are stored in {published}: ask for weights {published}"
+            notes = [note for note in notes if not note.startswith(PUBLISHED)]  # which the new one says as well
+            notes.insert(0, f"predicted with {weights} weights; {ask}")
         if not np.all(self.memory.fits):
             notes.insert(0, self._memory_note)
         longest, trained = float(np.max(self.load.longest)), self.architecture.max_context

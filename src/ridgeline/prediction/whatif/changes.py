@@ -33,19 +33,34 @@ def _launch(case: Case) -> float:
     return sum(fitted) / len(fitted) if fitted else launch_latency(case.machine)
 
 
+def _timed(case: Case) -> bool:
+    """Whether the times are those of kernels from their start to their end, with no launch that the caller gives."""
+    return case.options.get("launch") is None and all(expected.kernels for expected in case.predict().expected)
+
+
 def graph(text: str) -> Change:
+    """A captured graph, replayed.
+
+    A kernel takes as long in it as launched by itself: in recorded traces of an H200 (tests/fixtures/torch) elementwise kernels of
+    one to sixteen blocks take 0.9 to 1.1 us both ways, and only the gaps before them fall from 1 us and more to 0.1. So what was timed
+    from start to end stays, and a graph takes away the wait for the host. A launch latency, which is all that is known where nothing
+    was timed, is that of kernels queued one after the other with their gaps; there it becomes that of a node, 0.46 of it.
+    """
     given = quantity(text, "s") if text else None
     if given is not None and given < 0:
         raise InputError(f"graph={text}: the time of a graph node is zero or more, such as graph=1us")
 
     def make(case: Case) -> Case:
+        if case.captured:
+            raise NoEffect("it is a graph already")
+        if given is None and _timed(case):
+            return replace(case, captured=True)
         queued, now = launch_latency(case.machine), _launch(case)
         node = graph_node_share(case.machine) * queued if given is None else given
-        # a fitted launch contains more than queueing: a graph saves only its part of the queueing
+        # a fitted launch contains more than queueing: the time given for a node is set against the queueing alone
         left = node if case.options.get("launch") is not None else max(now - max(queued - node, 0.0), 0.0)
-        if case.captured or left >= now:
-            why = "a launch costs no more than a graph node" if now else "the launch overhead is zero"
-            raise NoEffect("it is a graph already" if case.captured else why)
+        if left >= now:
+            raise NoEffect("a launch costs no more than a graph node" if now else "the launch overhead is zero")
         return replace(case.with_options(launch=left), captured=True)
 
     return Change("capture a graph", make)

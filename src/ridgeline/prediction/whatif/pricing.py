@@ -89,6 +89,12 @@ class PricedCase:
         return None if each is None else waiting(launches, each, self.time) / self.case.amount
 
     @property
+    def spared(self) -> float:
+        """Seconds of waiting for the host, per unit, that the change takes away; 0 where they are not known."""
+        before, now = (self.before or self).waiting, self.waiting
+        return 0.0 if before is None or now is None else before - now
+
+    @property
     def low(self) -> float:
         return float(self.prediction.low)
 
@@ -160,7 +166,7 @@ def apply(case: Case, changes: Iterable[Change]) -> list[PricedCase]:
     for change in chain:
         case = change.prepare(case)
     prediction = case.predict()
-    baseline = PricedCase(BASELINE, case, prediction, notes=prediction.notes)
+    baseline = PricedCase(BASELINE, case, prediction, notes=prediction.warnings)
     priced = [baseline]
     for change in chain:
         priced.append(_price(priced[-1], baseline, change))
@@ -175,7 +181,7 @@ def _price(before: PricedCase, first: PricedCase, change: Change) -> PricedCase:
         return PricedCase(change.name, before.case, before.prediction, before, first, str(reason))
     except MissingFigure as missing:
         raise InputError(f"{change.name}: {missing}") from missing
-    fresh = (note for note in prediction.notes if note not in before.prediction.notes)
+    fresh = (note for note in prediction.warnings if note not in before.prediction.warnings)
     notes = tuple(note for note in (change.note, *(f"{change.name}: {note}" for note in fresh)) if note)
     priced = PricedCase(change.name, case, prediction, before, first, "", notes)
     priced = replace(priced, notes=(*notes, *_host_notes(priced, before)))
@@ -199,6 +205,11 @@ def _host_notes(priced: PricedCase, before: PricedCase) -> list[str]:
 
 def _why(priced: PricedCase, before: PricedCase) -> str:
     """Why a change that was made brings nothing: it does not touch what limits the time."""
+    if priced.case.captured and not before.case.captured:
+        host = (
+            "which saves the wait for the host" if before.waiting != 0 else "and the device does not wait for the host"
+        )
+        return f"a kernel takes as long in a graph, {host}"
     limits = f"{before.limiter} is the limiter ({before.bound}-bound)"
     if priced.limiter != before.limiter:
         return f"{limits}; then {priced.limiter} takes as long"

@@ -9,6 +9,7 @@ from ...core.errors import InputError
 from ...core.intake import clean
 from .fields import Fields
 
+PUBLISHED = "published with weights in"  # how the sentence begins that names the format
 BLOCK_NF4 = 64  # values that share a scale in bitsandbytes' 4-bit formats
 SKIPPED = ("modules_to_not_convert", "ignore", "exclude_modules")  # lists of modules that are not quantized
 BY_METHOD = {"fp8": "fp8_e4m3", "fbgemm_fp8": "fp8_e4m3", "mxfp4": "mxfp4", "nvfp4": "nvfp4"}
@@ -32,12 +33,9 @@ def weight_format(fields: Fields) -> tuple[str, tuple[str, ...], list[str]]:
         return plain, (), [unknown]
     skipped = next((value for name in SKIPPED if isinstance(value := inner.raw(name), list)), [])
     attention = any(isinstance(name, str) and "attn" in name for name in skipped)
-    kept = f"; attention stays in {plain}" if attention else ""
-    return (
-        stored,
-        ("attention",) if attention else (),
-        [f"published with weights in {stored} ({clean(method, 40)}){kept}"],
-    )
+    kept = [f"attention stays in {plain} in the published weights"] if attention else []
+    by = "" if clean(method, 40) == stored else f" ({clean(method, 40)})"
+    return stored, ("attention",) if attention else (), [f"{PUBLISHED} {stored}{by}", *kept]
 
 
 def _format(method: str, inner: Fields) -> str:

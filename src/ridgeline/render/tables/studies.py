@@ -119,7 +119,7 @@ def critical_batch_lines(study: CriticalBatch) -> list[str]:
         limit = f"AI limit {show(study.saturation, 'flop/B')} < ridge {show(study.ridge, 'flop/B')}"
         answer = f"memory-bound at every batch: {limit}"
     else:
-        answer = f"compute-bound at batch >= {study.batch:.0f}"
+        answer = study.turning.text
     layer = f"linear {study.in_features:.0f} -> {study.out_features:.0f}, {study.dtype}"
     layer = layer if study.weights == study.dtype else f"{layer}, {study.weights} weights"
     return [answer, f"{layer}, {study.ceilings} ceilings" if study.ceilings else layer]
@@ -208,8 +208,14 @@ def comparison_lines(study: Comparison, case: str = "") -> list[str]:
     ratio = times[other] / times[best]
     both = f"{show(times[best], 's')} vs {show(times[other], 's')}"
     if ratio < ROUNDED or (ratio < NOTABLE and on[best].high >= times[other] and on[other].low <= times[best]):
-        return [f"{best} and {other} are equally fast on this op: {both}, {how}", asked]
-    return [f"{best} is {ratio:.3g}x faster than {other} on this op: {both}, {how}", asked]
+        return [f"{best} and {other} are equally fast on this op: {both}, {how}{_unlike(study, best, other)}", asked]
+    return [f"{best} is {ratio:.3g}x faster than {other} on this op: {both}, {how}{_unlike(study, best, other)}", asked]
+
+
+def _unlike(study: Comparison, *names: str) -> str:
+    """Which of two times includes quantizing the activations, where the other does not."""
+    including = [name for name in names if name in study.quantizing]
+    return f"; the time of {including[0]} includes quantizing the activations" if len(including) == 1 else ""
 
 
 def comparison_table(study: Comparison) -> Table:
@@ -222,6 +228,10 @@ def comparison_table(study: Comparison) -> Table:
     alike = f", {study.growth} figures of both" if study.growth else ""
     growth = f"x: relative to the row above{alike}; more compute helps prefill, more bandwidth helps decode"
     notes = (growth, *study.notes)
+    if study.quantizing:
+        spent = _listed([show(seconds, "s") for seconds in study.quantizing.values()])
+        others = "" if len(study.quantizing) == len(rows) else "; the others do not include it"
+        notes += (f"{_listed(list(study.quantizing))}: {QUANTIZING}, which takes {spent}{others}",)
     if study.predictions:
         cases = [next(prediction.rows()) for prediction in study.predictions]
         for row, on in zip(rows, cases, strict=True):
@@ -239,6 +249,12 @@ def changes_lines(stops: Sequence[whatif.PricedCase]) -> list[str]:
         f"baseline {kernel_name(first.case.main)} on {first.case.machine.name}: {time}, {first.ceilings} ceilings"
     )
     best = max(stops[1:], key=lambda stop: stop.gain)
+    if (best.gain <= 0 or best.why) and (graph := next((stop for stop in stops if stop.spared > 0), None)):
+        each = f"{show(graph.spared, 's')} of waiting for the host per launch"
+        return [
+            f"{graph.name} spares the device {each}; the kernel takes as long: {show(graph.unit_time, 's')}",
+            baseline,
+        ]
     if best.gain <= 0 or best.why:
         return [f"no gain: {best.name}: {best.why or 'slower'}", baseline]
     assert best.before is not None

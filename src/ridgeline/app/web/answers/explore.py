@@ -77,7 +77,7 @@ class Explored:
             percent("share_of_roofline", "% of roofline"), percent("mfu", "MFU"), Column("intensity", "AI FLOP/B"),
             Column("ridge", "ridge FLOP/B"), microseconds("floor_us", "floor"), "crossover",
         )  # fmt: skip
-        notes = tuple(dict.fromkeys(note for row in self.answers for made in row for note in made.prediction.notes))
+        notes = tuple(dict.fromkeys(note for row in self.answers for made in row for note in made.prediction.warnings))
         return with_interval(Table("", shown, rows, notes))
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ....core.work import Work
+from ....prediction.kernel_steps import ran_with
 from ....prediction.predict import predict
 from ....prediction.queue import saved
 from ..groups import Group
@@ -49,7 +50,7 @@ def sources(groups: Iterable[Group]) -> tuple[str, ...]:
 
 def expected(view: View, work: Work, backend: str = "") -> float:
     """Seconds that a piece of work is expected to take on the machine."""
-    return float(np.asarray(predict(work, view.machine, backend=backend or None).time))
+    return float(np.asarray(predict(ran_with(work, backend), view.machine).time))
 
 
 def price(
