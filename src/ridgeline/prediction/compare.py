@@ -20,7 +20,7 @@ from ..programs.ops import Op
 from .ceilings import default_dtype, known_levels, known_peak
 from .formats import computes
 from .kernel_sets import KernelSet, predict_set
-from .kernel_times import QUANTIZING
+from .basis import QUANTIZING
 from .predict import Prediction, predict
 
 SIMILAR_GROWTH = 0.02  # relative difference of two growth factors that is called slight
