@@ -482,7 +482,7 @@ def test_batch_at_which_the_regime_changes() -> None:
     """S2-02, E-58: 8192 to 28672 on H100 needs B = 310."""
     machine = two_number(989e12, 3.35e12)
     turn = turning.turning_point(ops.find("gemm"), {"m": 1.0, "n": 28672.0, "k": 8192.0, "dtype": "fp16"}, machine)
-    assert turn == ("m", 310)
+    assert turn[:2] == ("m", 310)
     assert critical_batch(ridge(989e12, 3.35e12), 8192, 28672) == 310
     assert ops.linear(32, 8192, 28672, dtype="fp16").intensity() == near(31.8, 2e-3)
 

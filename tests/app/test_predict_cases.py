@@ -200,7 +200,7 @@ def test_one_case_is_one_case_and_of_many_the_first_are_shown(tmp_path: Path) ->
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     assert (lines[0], len(lines), lines[-1]) == (
-        "first 64 of 82 cases: 1.15 us to 1.15 us, 73.6 us in total; 64 overhead-bound",
+        "first 64 of 82 cases: 1.15 us to 1.15 us, 73.7 us in total; 64 overhead-bound",
         69,
         "18 more rows: use --json or --out FILE",
     )

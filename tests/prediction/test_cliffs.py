@@ -57,14 +57,14 @@ def test_more_groups_are_less_work_and_no_kernel_switch(groups: int) -> None:
     """Also where no more groups divide the channels: every channel is one."""
     sizes = {"batch": 8, "c_in": 256, "c_out": 256, "h": 28, "w": 28, "kernel": 3, "stride": 1, "padding": 1}
     made = asked("conv2d", "h200-sxm", **sizes, groups=groups, dtype="bf16")
-    assert not [text for text in made.remarks if "groups=" in text]
+    assert not [text for text in made.prediction.remarks if "groups=" in text]
 
 
 def test_a_switch_that_timings_do_not_reach_is_called_extrapolated() -> None:
     sizes = {"batch": 8, "c_in": 512, "c_out": 512, "h": 28, "w": 28, "kernel": 3, "stride": 1, "padding": 1}
     made = asked("conv2d", "h200-sxm", **sizes, groups=128, dtype="bf16")
     assert float(made.prediction.distance) > 1.5
-    notes = [text for text in made.remarks if text.startswith("kernel switch")]
+    notes = [text for text in made.prediction.remarks if text.startswith("kernel switch")]
     assert notes
     assert all(text.endswith("extrapolated from timings of this machine") for text in notes)
 

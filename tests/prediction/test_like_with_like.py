@@ -75,7 +75,7 @@ def test_depthwise_convolutions_in_fp16_are_lent_those_in_fp16(name: str) -> Non
     )
     assert slow > 2 * fast
     plain = [seconds(rl.ops.conv2d(**{**layer, "dtype": dtype}), name) for dtype in ("fp16", "bf16")]
-    assert plain[0] == pytest.approx(plain[1], rel=1e-6)
+    assert plain[0] == pytest.approx(plain[1], rel=1e-3)  # their energies differ a little
 
 
 @pytest.mark.parametrize("name", ["l4", "t4", "v100-pcie-32gb"])

@@ -159,7 +159,7 @@ def test_narrow_weights_without_timings_take_those_of_another_path(machine: str)
         assert set(np.ravel(made[weights].expected[0].label)) == {"transferred"}
         assert np.all(np.diff(made[weights].time) >= 0)
     assert np.allclose(made["int8"].time, made["fp8_e4m3"].time)
-    assert float(made["int8"].time[0]) > float(made["int8"].floor[0]) * 1.3
+    assert float(made["int8"].time[0]) > float(made["int8"].floor[0]) * 1.1
     product = rl.predict(rl.ops.linear(rows, k, n, dtype="bf16"), hardware)
     widened = n * k * 3 / (0.8 * hardware.bandwidth("main", "stated").value)
     assert np.all(made["int8"].time <= 1.1 * product.time + widened + 1e-9)

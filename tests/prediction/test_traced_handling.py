@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import statistics
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ def test_rows_of_no_power_of_two_take_longer_than_their_bytes() -> None:
 @pytest.mark.parametrize("width", [64, 512, 1024, 2048, 8192])
 def test_more_rows_never_take_less(width: int) -> None:
     times = [softmax(rows, width).time for rows in (512, 600, 1024, 4096, 16384)]
-    assert times == sorted(times)
+    # timings of one shape differ by more than these
+    assert all(after >= before * 0.999 for before, after in pairwise(times))
 
 
 def test_a_row_of_few_is_one_kernel_and_of_very_few_is_split() -> None:

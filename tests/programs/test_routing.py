@@ -28,7 +28,9 @@ def test_256_experts_of_which_32_tokens_choose_8_each() -> None:
     assert round(experts_read(**sizes, routing="uniform")) == 163
     assert experts_read(**sizes, active=40) == 40
     (note,) = ops.moe(**LAYER, **sizes).notes
-    assert note == "balanced routing reads 256 experts, uniform routing reads 163 on average: routing=uniform"
+    routing, fused = note.split("; ")
+    assert routing == "balanced routing reads 256 experts, uniform routing reads 163 on average: routing=uniform"
+    assert fused.startswith("`fused` moves the floor, not the time")
 
 
 @pytest.mark.parametrize(("tokens", "experts", "topk"), [(1, 8, 2), (5, 8, 2), (32, 256, 8), (100, 64, 6)])

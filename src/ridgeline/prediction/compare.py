@@ -17,10 +17,10 @@ from ..core.work import Work
 from ..machines import files as catalog
 from ..machines.load import load
 from ..programs.ops import Op
+from .basis import QUANTIZING
 from .ceilings import default_dtype, known_levels, known_peak
 from .formats import computes
 from .kernel_sets import KernelSet, predict_set
-from .basis import QUANTIZING
 from .predict import Prediction, predict
 
 SIMILAR_GROWTH = 0.02  # relative difference of two growth factors that is called slight
