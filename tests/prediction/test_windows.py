@@ -128,3 +128,12 @@ def test_a_long_window_says_whose_time_it_has() -> None:
     windowed, causal = (rl.predict(rl.ops.attention(**LAYER, **more), "b200-sxm") for more in ({"window": 3000}, {}))
     assert float(windowed.time) == pytest.approx(float(causal.time))
     assert AS_CAUSAL in str(windowed.expected[0].confidence)
+
+
+def test_few_queries_on_the_default_path_say_what_is_not_known_of_them() -> None:
+    """FlexAttention has another kernel for them; by Triton's name the kernel is the timed one."""
+    few, many = (dict(SIZES, seq_q=queries, seq_kv=8192, causal=True, window=1024) for queries in (64, 128))
+    said = [str(rl.predict(rl.ops.attention(**sizes), "h200-sxm").expected[0].confidence) for sizes in (few, many)]
+    assert ["FlexAttention" in text for text in said] == [True, False]
+    named = rl.predict(rl.ops.attention(**few), "h200-sxm", backend="triton").expected[0].confidence
+    assert "FlexAttention" not in str(named)

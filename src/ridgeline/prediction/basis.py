@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
 from ..core.families.attention import WINDOW
 from ..machines.libraries import known
 from . import timed_sizes
@@ -15,6 +17,10 @@ AS_CAUSAL = "the kernel without a window is expected to take less, so the time i
 QUANTIZING = "the timings include quantizing the activations from 16 bits"
 FUSED = "serving engines have faster, fused kernels: --backend vllm"
 NOTABLE_DISTANCE = 1.05  # from the timed sizes, as a factor, beyond which a prediction is called extrapolated
+FEW_QUERIES, SPLIT_BELOW = (
+    "below 128 queries FlexAttention splits the keys: of four such timings each took 3 to 78 times as long",
+    128.0,
+)
 PYTORCH = " of PyTorch"
 TIMED_LIBRARIES = re.compile(r"\b(sglang|torch|trtllm|vllm)(?=-\d)|\bPyTorch\b")  # in the source of coefficients
 
@@ -39,6 +45,8 @@ def basis(kernel: KernelTime, distance: float) -> str:
         beyond += f"; {QUANTIZING}"
     if key.op == WINDOW and kernel.as_causal:
         beyond += f"; {AS_CAUSAL}"
+    if key.op == WINDOW and not kernel.asked.backend and np.any(np.asarray(kernel.kernel.sizes["q"]) < SPLIT_BELOW):
+        beyond += f"; {FEW_QUERIES}"
     if key.family == "moe" and libraries(kernel.selected) == PYTORCH:
         beyond += f"; {FUSED}"
     timings = f"{fitted.cases} timings{libraries(kernel.selected)}"
@@ -46,4 +54,4 @@ def basis(kernel: KernelTime, distance: float) -> str:
         return f"calibrated ({key}, {timings}): {fitted.errors}{beyond}"
     if fitted.borrowed:
         return f"transferred from other machines ({key}, {timings}): {fitted.errors}{beyond}"
-    return f"transferred from {key} ({timings} of this machine){beyond}"
+    return f"transferred from {key} ({timings} on this machine){beyond}"
