@@ -261,6 +261,34 @@ def test_arrays_are_no_larger_than_can_be_touched_in_time(library: Library, monk
 
 
 @pytest.mark.needs_compiler
+def test_slow_touching_leaves_arrays_beyond_the_last_cache(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a trial takes long; the arrays still exceed the cache, whose bandwidth is not the memory's."""
+    tiny(monkeypatch, 1 << 22)
+    moments = iter([0.0, 60.0])
+    monkeypatch.setattr(bench_module, "time", SimpleNamespace(perf_counter=lambda: next(moments)))
+    monkeypatch.setattr(bench_module, "TRIAL_BYTES", 1 << 19)
+    bench = Bench(library, caches(8192, 1 << 20), True)
+    assert bench.pools[-1].size * bench.pools[-1].threads == pytest.approx(2 << 20, rel=0.01)
+    assert not bench.notes
+
+
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("most", [1 << 16, 1 << 17, 1 << 18])
+def test_arrays_within_the_last_cache_stand_for_the_memory(
+    library: Library, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Where memory is short of arrays beyond a large cache: the largest set is the memory's, ranked and named as such."""
+    rationed(monkeypatch, most)
+    bench = Bench(library, caches(8192, 1 << 20), True)
+    assert bench.notes
+    for pool in bench.pools:
+        inside, nearest, outermost = bench.place(pool, pool.size // 512 * 512)
+        assert (inside, outermost) == (nearest, True)
+    rows = ceilings.memory_streams(bench, bench.pools[-1], ("read", "triad"), slice(0, 2))
+    assert {row.target for row in rows} == {bench.zones(bench.pools[-1])[-1].name}
+
+
+@pytest.mark.needs_compiler
 def test_arrays_leave_room_for_the_library_products(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     rationed(monkeypatch, 1 << 19)
     answers = iter([NoMemory("no memory"), None])

@@ -48,7 +48,9 @@ class Bench:
     def _arrays(self, cpus: Sequence[int]) -> Pool:
         """All cores with arrays as large as wanted, as can be touched in time, and as memory allows."""
         wanted = int(working_set(self.machine, len(cpus), self.quick))
-        wanted = min(wanted, self._touchable(cpus, wanted)) // PAGE * PAGE
+        # a busy machine touches slowly: rather wait than time the last-level cache
+        beyond_cache = int(MIN_MEMORY_RATIO * last_cache(self.machine)[2] / len(cpus))
+        wanted = min(wanted, max(self._touchable(cpus, wanted), beyond_cache)) // PAGE * PAGE
         shortage = ""
         for fraction in ARRAY_FRACTIONS:
             spare = 0 if fraction == ARRAY_FRACTIONS[-1] else LIBRARY_BYTES[self.quick]
@@ -95,7 +97,8 @@ class Bench:
     def place(self, pool: Pool, size: float) -> tuple[Zone | None, Zone, bool]:
         """The zone that holds a working set, if any; the nearest one; and whether that is the outermost."""
         all_zones = self.zones(pool)
-        inside = next((zone for zone in all_zones if zone.holds(size)), None)
+        # arrays that are no larger than a cache, for want of memory, stand for the main memory all the same
+        inside = next((zone for zone in reversed(all_zones) if zone.holds(size)), None)
         nearest = inside or next((zone for zone in all_zones if size < zone.last), all_zones[-1])
         return inside, nearest, nearest.name == all_zones[-1].name
 

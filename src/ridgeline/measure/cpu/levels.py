@@ -63,7 +63,7 @@ def zones(machine: Machine, threads: int, largest: float) -> list[Zone]:
             caches.append(Zone(level.name, max(2 * edge, MIN_BYTES), 0.7 * share))
             edge = share
     name = machine.levels[-1].name if machine.levels else "memory"
-    return [*caches, Zone(name, min(3 * edge, largest) if edge else largest / 2, largest)]
+    return [*caches, Zone(name, min(3 * edge, largest // 512 * 512) if edge else largest / 2, largest)]
 
 
 def last_cache(machine: Machine) -> tuple[str, float, float]:
