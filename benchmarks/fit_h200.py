@@ -17,7 +17,7 @@ that are fitted to.
 Shapes drawn at random (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz,
 h200-programs-test.csv.gz, h200-convolutions-test.csv.gz, h200-convolutions3-test.csv.gz, h200-usual-test.csv.gz, h200-popularlayers-test.csv.gz,
 h200-batched-test.csv.gz, h200-walks-test.csv.gz, h200-rows-test.csv.gz, h200-windows-test.csv.gz, h200-fresh-test.csv.gz, h200-typical-test.csv.gz, h200-usualops-test.csv.gz,
-h200-random-test.csv.gz), layers of
+h200-random-test.csv.gz, h200-unseen-test.csv.gz), layers of
 networks (h200-layers.csv, h200-networks-test.csv.gz, h200-networks-last-test.csv.gz, h200-networks-new-test.csv.gz,
 h200-networks-fresh-test.csv.gz), projections of language models (h200-projections.csv) other products (h200-products-test.csv.gz, h200-products3-test.csv.gz, h200-products4-test.csv.gz,
 h200-popular-test.csv.gz), narrow

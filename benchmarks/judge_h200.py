@@ -34,6 +34,7 @@ HELD_OUT = (
     "h200-random-test.csv.gz",
 )
 OTHER_SETS = (
+    "h200-unseen-test.csv.gz",
     "h200-typical-test.csv.gz",
     "h200-usualops-test.csv.gz",
     "h200-fresh-test.csv.gz",

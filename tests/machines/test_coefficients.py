@@ -402,6 +402,9 @@ TEST_SETS = (
     "walks-test.csv.gz",
     "rows-test.csv.gz",
     "fresh-test.csv.gz",
+    "typical-test.csv.gz",
+    "usualops-test.csv.gz",
+    "unseen-test.csv.gz",
 )
 
 
