@@ -49,7 +49,7 @@ class Bench:
         """All cores with arrays as large as wanted, as can be touched in time, and as memory allows."""
         wanted = int(working_set(self.machine, len(cpus), self.quick))
         # a busy machine touches slowly: rather wait than time the last-level cache
-        beyond_cache = int(MIN_MEMORY_RATIO * last_cache(self.machine)[2] / len(cpus))
+        beyond_cache = math.ceil(MIN_MEMORY_RATIO * last_cache(self.machine)[2] / len(cpus) / PAGE) * PAGE
         wanted = min(wanted, max(self._touchable(cpus, wanted), beyond_cache)) // PAGE * PAGE
         shortage = ""
         for fraction in ARRAY_FRACTIONS:
