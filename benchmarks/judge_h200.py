@@ -68,6 +68,7 @@ PRODUCTS = ("gemm", "bmm", "linear")
 GOALS = {"all": (0.05, 0.18), "products": (0.045, 0.14), "other": (0.08, 0.25)}  # median error, P90
 ANY = (np.inf, np.inf)  # of families, of which only the share inside the interval is asked
 INSIDE = (0.75, 0.85)
+LENGTHS = (2.5, 50.0)  # us, between short, medium and long kernels
 MIN_COUNT = 50  # cases from which the share inside the interval says something
 MIN_JUDGED = 12  # cases from which a P90 does
 HALVES = ("bf16", "fp16")
@@ -91,8 +92,10 @@ def group_of(row: Row) -> str:
         parts.append("decode" if float(row["seq_q"]) == 1 else "window" if row.get("window") else "prefill")
     if op in PRODUCTS:
         parts.append(row.get("weights") or ("16 bit" if row["dtype"] in HALVES else row["dtype"]))
+    if op.startswith(("conv", "max_pool")):
+        parts.append(row.get("layout") or "nchw")
     if op.startswith("conv"):
-        parts += [row.get("layout") or "nchw", "16 bit" if row["dtype"] in HALVES else row["dtype"]]
+        parts.append("16 bit" if row["dtype"] in HALVES else row["dtype"])
     if op == "adamw":
         parts.append(row["variant"])
     backend = f" @{row['backend']}" if row.get("backend") else ""
@@ -132,6 +135,16 @@ def families_of(results: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]
     return found
 
 
+def by_length(results: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Cases by how long they are predicted to take, without products and convolutions."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in results:
+        if row["op"] not in PRODUCTS and not row["op"].startswith("conv"):
+            place = int(np.searchsorted(LENGTHS, row["time_us"], side="right"))
+            found.setdefault(f"others {('below 2.5 us', '2.5 us to 50 us', 'from 50 us')[place]}", []).append(row)
+    return dict(sorted(found.items(), key=lambda item: float(np.mean([row["time_us"] for row in item[1]]))))
+
+
 def judge(name: str, cases: list[dict[str, Any]]) -> None:
     results = predicted(cases)
     if not results:
@@ -149,6 +162,9 @@ def judge(name: str, cases: list[dict[str, Any]]) -> None:
     for family, alike in sorted(families_of(results).items()):
         if len(alike) >= MIN_COUNT:
             print(line(f"family {family}", alike, ANY))
+    for name, alike in by_length(results).items():
+        if len(alike) >= MIN_COUNT:
+            print(line(name, alike, ANY))
     print(line("all cases", results, GOALS["all"]))
 
 

@@ -95,8 +95,10 @@ def _candidates(
     others = SUBSTITUTES.get(arithmetic, ())
     # the same weights in other arithmetic, then weights of the same width
     narrow = [f"{other}-{stored}" for other in others for stored in weights]
-    alike = UNPACKED_ALIKE.get(key.family, {})
-    narrow += [f"{other}-{alike[stored]}" for other in (arithmetic, *others) for stored in weights if stored in alike]
+    unpacked = UNPACKED_ALIKE.get(key.family, {})
+    narrow += [
+        f"{other}-{unpacked[stored]}" for other in (arithmetic, *others) for stored in weights if stored in unpacked
+    ]
     streamed = STREAMED_AS if key.family in STREAMING else ""
     dtypes = dict.fromkeys((key.dtype, *narrow, arithmetic, *others, last_dtype or streamed))
     twins = {HALVES[0]: HALVES[1], HALVES[1]: HALVES[0]} if lent or key.family in SAME_HALVES else {}

@@ -29,10 +29,8 @@ from .ordering import ordered
 
 NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
-BY_VECTORS, FEW_UNITS = (
-    "products with a vector",
-    ("int8", "fp64"),
-)  # and formats that some GPUs have hardly any matrix units for
+BY_VECTORS = "products with a vector"
+FEW_UNITS = ("int8", "fp64")  # formats that some GPUs have hardly any matrix units for
 # FlexAttention, the default path of windows, takes keys in blocks of 128, and those at both ends of a window whole: it takes what Triton's
 # kernel does with a window longer by two blocks, by 36 timings (of 64 to 320 keys more, these are without bias).
 WINDOW_ENDS = 256.0

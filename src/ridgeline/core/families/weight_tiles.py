@@ -79,11 +79,11 @@ def _time(g: Sizes, many: Mask, hw: Hardware, c: Coefficients, off: frozenset[st
                 compute = compute + c["fill"] * rows / FEW[0] * np.sqrt(programs)
         width = g["c"] if parts == 1 else np.maximum(PARTIAL_BYTES, g["c"])
         memory = (m * k * g["a"] + n * k * g["w"] + results * width) / (c["memory"] * hw.bandwidth)
-        called = overlapped(compute, memory, c, off)
+        split_time = overlapped(compute, memory, c, off)
         if parts > 1 and "fill" not in off:
             passes = stored * (3 * PARTIAL_BYTES + g["c"]) / hw.bandwidth  # set to zero, read, written in the end
-            called = called + c["split"] + passes + stored * parts * c["partial"]
-        time = np.where(reached, np.maximum(time, called), time)
+            split_time = split_time + c["split"] + passes + stored * parts * c["partial"]
+        time = np.where(reached, np.maximum(time, split_time), time)
     return time if "launch" in off else time + c["launch"]
 
 
