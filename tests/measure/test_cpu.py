@@ -250,12 +250,17 @@ def test_a_huge_reported_cache_does_not_make_huge_arrays(
     assert total >= min(memory / 4, 1200 * 2.0**20)
 
 
+def trial_takes(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Touching 512 KiB per core takes this long by the clock."""
+    moments = iter([0.0, seconds])
+    monkeypatch.setattr(bench_module, "time", SimpleNamespace(perf_counter=lambda: next(moments)))
+    monkeypatch.setattr(bench_module, "TRIAL_BYTES", 1 << 19)
+
+
 @pytest.mark.needs_compiler
 def test_arrays_are_no_larger_than_can_be_touched_in_time(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny(monkeypatch, 1 << 34)
-    moments = iter([0.0, 0.5])
-    monkeypatch.setattr(bench_module, "time", SimpleNamespace(perf_counter=lambda: next(moments)))
-    monkeypatch.setattr(bench_module, "TRIAL_BYTES", 1 << 19)
+    trial_takes(monkeypatch, 0.5)
     bench = Bench(library, SMALL, True)
     assert bench.pools[-1].size == int((1 << 19) * bench_module.TOUCH_SECONDS[True] / 0.5)
 
@@ -264,9 +269,7 @@ def test_arrays_are_no_larger_than_can_be_touched_in_time(library: Library, monk
 def test_slow_touching_leaves_arrays_beyond_the_last_cache(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a trial takes long; the arrays still exceed the cache, whose bandwidth is not the memory's."""
     tiny(monkeypatch, 1 << 22)
-    moments = iter([0.0, 60.0])
-    monkeypatch.setattr(bench_module, "time", SimpleNamespace(perf_counter=lambda: next(moments)))
-    monkeypatch.setattr(bench_module, "TRIAL_BYTES", 1 << 19)
+    trial_takes(monkeypatch, 60.0)
     bench = Bench(library, caches(8192, 1 << 20), True)
     pool = bench.pools[-1]
     assert 2 << 20 <= pool.size * pool.threads < (2 << 20) + pool.threads * PAGE
