@@ -4,6 +4,8 @@
     python benchmarks/further_convolutions.py test > cases.csv           the suite's, and other draws; never to be fitted to
     python benchmarks/further_convolutions.py usual > cases.csv          of the kinds that most networks have
     python benchmarks/further_convolutions.py usual-test > cases.csv     the same; never to be fitted to
+    python benchmarks/further_convolutions.py usual2 > cases.csv         more of these
+    python benchmarks/further_convolutions.py usual2-test > cases.csv    the same; never to be fitted to
     python benchmarks/further_convolutions.py layers > cases.csv         layers of networks at usual resolutions and batches
     python benchmarks/further_convolutions.py layers-test > cases.csv    the same; never to be fitted to
 
@@ -30,6 +32,8 @@ COUNTS = {"calibration": (5, 18000, 36000, 9510), "test": (1, 1000, 700, 9610)}
 USUAL = {
     "usual": (usual, 40000, 9710),
     "usual-test": (usual, 2200, 9810),
+    "usual2": (usual, 22_000, 10310),
+    "usual2-test": (usual, 1300, 10410),
     "layers": (popular_layer, 130_000, 10110),
     "layers-test": (popular_layer, 2600, 10210),
 }

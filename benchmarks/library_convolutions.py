@@ -552,10 +552,10 @@ def work(folder: Path, rank: int, processes: int, seconds: float) -> None:
         np.savez(folder / f"{kind}.{rank}.npz", names=np.array(list(cudnn.names)), table=table)
 
 
-def merge(folder: Path, processes: int) -> None:
+def merge(folder: Path, processes: int, kinds: tuple[str, ...] = ("timed", "drawn")) -> None:
     """One file for each kind, with one list of names."""
     first, step = 3 + len(SIZES) + 2, len(OF_KERNEL)
-    for kind in ("timed", "drawn"):
+    for kind in kinds:
         paths = [folder / f"{kind}.{rank}.npz" for rank in range(processes)]
         parts = [np.load(path) for path in paths]
         names = {
