@@ -1,9 +1,10 @@
 """Fit trees to the H200's convolutions, from timings of some and from the kernels that cuDNN takes for many more.
 
-    python benchmarks/fit_convolutions.py FOLDER     bring src/ridgeline/machines/catalog/fitted/h200-sxm.json up to date
-    python benchmarks/fit_convolutions.py --falls    only step 5, for the trees that are there
+    python benchmarks/fit_convolutions.py FOLDER           bring src/ridgeline/machines/catalog/fitted/h200-sxm.json up to date
+    python benchmarks/fit_convolutions.py --more FOLDER    add trees to those that are there, from further kernels and timings
+    python benchmarks/fit_convolutions.py --falls          only step 5, for the trees that are there
 
-FOLDER holds what `benchmarks/library_convolutions.py` wrote on an H200. Needs LightGBM (`pip install lightgbm`); takes an hour of
+FOLDER holds what `benchmarks/library_convolutions.py` or `usual_convolutions.py` wrote on an H200. Needs LightGBM (`pip install lightgbm`); takes an hour of
 two cores.
 
 1. Boosted trees learn the time of a convolution over that of its formula, from its sizes and the kernels that ran: 11 timings of 12.
@@ -11,6 +12,9 @@ two cores.
 3. Trees for each kernel of the formulas are grown to that and to the timings, with sizes alone, and kept (`core/families/forest.py`).
 4. The twelfth timing gives errors and intervals; then trees are grown to all timings.
 5. Where a larger convolution is expected to take less by more than the interval is wide, the interval is made to reach down to it.
+
+With `--more` the trees are grown to what those that are there leave, and the interval stays: they know the timings that could say
+how wide it is.
 
 Run it after `fit_h200.py`, which leaves these kernels as they are: their coefficients stay, corrections and intervals change.
 """
@@ -40,6 +44,7 @@ from convolution_choices import (
 )
 from fit_h200 import CALIBRATIONS
 from fit_products import CHOICES_SOURCE, HELD, MIN_CASES, MIN_TIMINGS, nodes_of, read, tell, write
+from judge_h200 import HELD_OUT, OTHER_SETS
 from library_convolutions import DTYPES, LAYOUTS, OPS
 from numpy.typing import NDArray
 
@@ -59,6 +64,7 @@ GROWN = {
     **{"feature_fraction": 0.6, "learning_rate": 0.25, "seed": 1},
 }
 TREES, CASES_PER_LEAF, MIN_LEAVES, MAX_LEAVES = 30, 100, 31, 1000  # trees of a kernel, and leaves of each of them
+MIN_FURTHER = 5000  # calls without a timing, for further trees
 TIMED_WEIGHT = 3.0  # of a timing, against what a call is said to take
 
 # of step 5
@@ -110,16 +116,21 @@ def judged(forest: Forest, row: Fitted, timed: int, x: Vector, logs: Vector) -> 
 
 
 def main() -> None:
-    folder, random, codes = Path(sys.argv[1]), np.random.default_rng(7), dict[str, int]()
+    table, logs, held, drawn, said = taught(Path(sys.argv[1]), HELD)
+    keep(table, logs, held, drawn, said)
+
+
+def taught(folder: Path, held_of: int) -> tuple[Table, Vector, NDArray[np.bool_], Table, Vector]:
+    """Timed convolutions with their logarithms and which are held out, one of `held_of`; others, with what they are said to take."""
+    random, codes = np.random.default_rng(7), dict[str, int]()
     table = calls(sorted(folder.glob("timed-*.npz")), codes)
     drawn = calls(sorted(folder.glob("drawn-*.npz")), codes)
     names, sequences = Names.of(codes), dict[tuple[int, ...], int]()
-    machine = machines.load("h200-sxm")
-    bare = replace(machine, fitted={key: replace(row, nearby="") for key, row in machine.fitted.items()})
+    bare = without_trees(machines.load("h200-sxm"))
     known = timings(CALIBRATIONS)
     seconds = np.array([known.get(tuple(row), 0.0) for row in table[:, : NAMED + len(SIZES)].tolist()]) * 1e-6
     table, seconds = table[seconds > 0], seconds[seconds > 0]
-    base, held = expected(table, bare), random.integers(HELD, size=len(table)) == 0
+    base, held = expected(table, bare), random.integers(held_of, size=len(table)) == 0
     logs = np.log(seconds / base)
     x, coded = features(table, base, names, sequences)
     teacher = learnt(x[~held], coded, logs[~held])
@@ -131,14 +142,50 @@ def main() -> None:
         part = drawn[start : start + AT_ONCE]
         said.append(teacher.predict(features(part, expected(part, bare), names, sequences)[0]))
         tell(f"{start + len(part)} of {len(drawn)} convolutions without a timing")
-    keep(table, logs, held, drawn, np.concatenate(said))
+    return table, logs, held, drawn, np.concatenate(said)
+
+
+def without_trees(machine: Machine) -> Machine:
+    return replace(machine, fitted={key: replace(row, nearby="") for key, row in machine.fitted.items()})
+
+
+def add(folder: Path) -> None:
+    """Grow trees to what those that are there leave of further timings and of what is said of further calls."""
+    table, logs, _, drawn, said = taught(folder, HELD)
+    apart = timings((*HELD_OUT, *OTHER_SETS))
+    unjudged = np.array([tuple(row) not in apart for row in drawn[:, : NAMED + len(SIZES)].tolist()])
+    _, first = np.unique(drawn[:, : NAMED + len(SIZES)], axis=0, return_index=True)
+    drawn, said = (of[first[unjudged[first]]] for of in (drawn, said))
+    machine, samples = machines.load("h200-sxm"), Samples()
+    by_kernel(drawn, without_trees(machine), said, 1.0, samples)
+    by_kernel(table, without_trees(machine), logs, TIMED_WEIGHT, samples)
+    fitted: dict[Key, Fitted] = {}
+    for key, parts in sorted(samples.items(), key=str):
+        forest = read(machine.fitted[key])
+        if not isinstance(forest, Forest):
+            continue
+        x, each, weights = joined(parts)
+        timed, rest = int(np.sum(weights == TIMED_WEIGHT)), each - forest.sums(x)
+        if len(each) - timed < MIN_FURTHER:
+            tell(f"{key}: {len(each) - timed} further calls: no further trees")
+            continue
+        more = grown(x, rest, weights)
+        larger = replace(forest, trees=(*forest.trees, *more.trees))
+        fitted[key] = replace(machine.fitted[key], nearby=larger.text(), cases=timed)
+        left = Errors.of(np.exp(larger.sums(x)), np.exp(each))
+        before = Errors.of(np.exp(forest.sums(x)), np.exp(each))
+        tell(
+            f"{key}: {timed} timings, {len(each) - timed} calls, {before.median:.1%} {before.p90:.1%} -> {left.median:.1%} {left.p90:.1%}"
+        )
+    own = coefficients.of_machine("h200-sxm")
+    write(own | fitted)
+    reach_down(replace(machine, fitted={**machine.fitted, **fitted}), own | fitted)
 
 
 def keep(table: Table, logs: Vector, held: NDArray[np.bool_], drawn: Table, said: Vector) -> None:
     """Grow and write trees, from timings and from what is said of calls without one."""
     machine = machines.load("h200-sxm")
-    bare = replace(machine, fitted={key: replace(row, nearby="") for key, row in machine.fitted.items()})
-    samples, tested = Samples(), Samples()
+    bare, samples, tested = without_trees(machine), Samples(), Samples()
     by_kernel(drawn, bare, said, 1.0, samples)
     by_kernel(table[~held], bare, logs[~held], TIMED_WEIGHT, samples)
     by_kernel(table[held], bare, logs[held], TIMED_WEIGHT, tested)
@@ -243,5 +290,7 @@ def reach_down(machine: Machine, fitted: dict[Key, Fitted]) -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--falls"]:
         reach_down(machines.load("h200-sxm"), coefficients.of_machine("h200-sxm"))
+    elif sys.argv[1:2] == ["--more"]:
+        add(Path(sys.argv[2]))
     else:
         main()

@@ -81,6 +81,7 @@ SETS = (
         "products3-",
         "convolutions3-",
         "usual-",
+        "usual2-",
         "popularlayers-",
         "batched-",
         "popular-",

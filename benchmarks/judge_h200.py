@@ -46,6 +46,7 @@ OTHER_SETS = (
     "h200-convolutions-test.csv.gz",
     "h200-convolutions3-test.csv.gz",
     "h200-usual-test.csv.gz",
+    "h200-usual2-test.csv.gz",
     "h200-popularlayers-test.csv.gz",
     "h200-networks-test.csv.gz",
     "h200-networks-last-test.csv.gz",

@@ -49,7 +49,11 @@ BACKWARD = tuple(
     for dtype, layout, often in ((0, 1, 0.05), (0, 0, 0.04), (2, 1, 0.035), (2, 0, 0.035), (3, 1, 0.015), (3, 0, 0.015))
 )
 KINDS = (*FORWARD, *BACKWARD)
-USUAL, LAYERS, ANY = 0.62, 0.8, 0.92  # up to which a random number draws one of these; the suite of `ridgeline.measure` beyond
+USUAL, LAYERS, ANY = (
+    0.62,
+    0.8,
+    0.92,
+)  # up to which a random number draws one of these; the suite of `ridgeline.measure` beyond
 GROUPS_KEPT = 0.4  # share of those with groups
 SUITE = ("conv2d", "stems")
 

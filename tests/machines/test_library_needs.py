@@ -83,3 +83,10 @@ def test_a_machine_with_timings_is_lent_a_library_that_it_lacks_before_its_own_d
 def test_a_format_that_a_library_was_not_timed_in_takes_its_own_other_format_of_16_bits() -> None:
     made = rl.predict(rl.ops.gemm(4096, 4096, 4096, dtype="fp16"), "h200-sxm", backend="vllm").expected[0]
     assert str(made.confidence).startswith("transferred from gemm.bf16@vllm-0.24.0 (")
+
+
+@pytest.mark.parametrize("name", ["v100-sxm2-16gb", "t4", "p100-sxm2-16gb", "rtx-4090"])
+def test_cudnn_means_the_default_path_of_a_convolution_on_every_nvidia_gpu(name: str) -> None:
+    """GPUs before Ampere refused it, because cuDNN has no attention for them."""
+    conv = rl.ops.conv2d(batch=8, c_in=64, c_out=64, h=28, w=28, dtype="fp16")
+    assert rl.predict(conv, name, backend="cudnn").time == rl.predict(conv, name).time

@@ -11,7 +11,7 @@ vLLM, SGLang and PyTorch run on most machines; libraries that are not listed may
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..core.errors import InputError, unknown
@@ -69,11 +69,14 @@ def known(backend: str) -> Library:
     return LIBRARIES.get(library(backend), Library(backend))
 
 
-def check(backend: str | None, machine: Machine, named: bool = True) -> None:
+def check(backend: str | None, machine: Machine, named: bool = True, families: Iterable[str] = ()) -> None:
     """Refuse a library that does not run on a machine, unless it was timed there, and one that nobody timed for it.
 
-    `named` by the one who asks; of what a measured case ran on (a column of a table, a step) there need be no timings.
+    `named` by the one who asks; of what a measured case ran on (a column of a table, a step) there need be no timings. `families` are
+    those of the kernels that are asked for: cuDNN's convolutions run on every NVIDIA GPU and are PyTorch's.
     """
+    if backend == "cudnn" and machine.vendor == "NVIDIA" and machine.kind == "gpu" and set(families) == {"conv"}:
+        return
     backends = {key.backend for key in machine.fitted if key.backend}
     asked = known(backend or DEFAULT_PATH)
     if named and backend and asked.runs_on(machine) and library(backend) not in map(library, backends):

@@ -300,7 +300,9 @@ def predict(
         wanted = "work, such as ops.gemm(m=8, n=8, k=8), a Program or a trace, and then the machine"
         raise InputError(f"predict takes {wanted}; got {type(target).__name__} for the work")
     machine = as_machine(machine)
-    check(backend, machine)
+    check(
+        backend, machine, families=() if isinstance(target, Program) else (kernel.family for kernel in target.kernels)
+    )
     if mode is not None:
         raise InputError(f"mode='{mode}' is for traced programs; work and steps of work have none")
     if efficiency is not None and not 0 < efficiency <= 1:
