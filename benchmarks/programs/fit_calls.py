@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from single_calls import SETTINGS, read
+from single_calls import read, settings
 
 from ridgeline.core.families import Key, formula, keys
 from ridgeline.core.families.product import BIASED
@@ -78,7 +78,7 @@ START_OF_OP = {"sum_between": "sum_columns", "index": "embedding"}
 
 def timed_kernels(call: Call, row: dict[str, Any]) -> Iterator[tuple[Kernel, float]]:
     """The kernels of a call, each with the seconds it took."""
-    work, base = count(call, SETTINGS).work, call.name.partition("::")[2]
+    work, base = count(call, settings(row)).work, call.name.partition("::")[2]
     if work is None or row.get("time_us", 0) <= 0:
         return
     listed = [kernel for step in work.steps for kernel in kernels(step.work)]

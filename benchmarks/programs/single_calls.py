@@ -2,7 +2,7 @@
 
     python benchmarks/programs/single_calls.py --list CALLS                        the calls of `call_shapes.py`
     python benchmarks/programs/single_calls.py --list CALLS --small calibration    those of `small_calls.py`
-    python benchmarks/programs/single_calls.py --record CALLS --out FILE           on a GPU
+    python benchmarks/programs/single_calls.py --record CALLS --out FILE [--tf32]  on a GPU
     python benchmarks/programs/single_calls.py --compare FILE [--on h200-sxm]      anywhere
 
 A call is an operator of PyTorch with its arguments as a trace has them: shapes, formats and strides of tensors, and numbers. Tensors are
@@ -19,6 +19,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,15 +187,23 @@ def _timed(torch: Any, calls: list[Call]) -> Iterator[tuple[Call, dict[str, Any]
         yield call, {"time_us": round(statistics.median(totals), 2), "kernels": kernels}
 
 
-def record(source: Path, out: Path) -> None:
+def settings(row: dict[str, Any]) -> Settings:
+    """What a recorded call was run with."""
+    return replace(SETTINGS, tf32=bool(row.get("tf32")))
+
+
+def record(source: Path, out: Path, tf32: bool = False) -> None:
     import torch
 
+    torch.backends.cuda.matmul.allow_tf32 = tf32
     calls = [call for call, _ in read(source)]
+    if tf32:
+        calls = [call for call in calls if any(each.dtype == "fp32" for each in call.outputs)]
     began = time.perf_counter()
     with gzip.open(out, "wt", encoding="utf-8") as lines, torch.no_grad():
         for first in range(0, len(calls), BATCH):
             for call, row in _timed(torch, calls[first : first + BATCH]):
-                lines.write(text_of(call, **row) + "\n")
+                lines.write(text_of(call, **row, **({"tf32": True} if tf32 else {})) + "\n")
             torch.cuda.empty_cache()
             print(f"{time.perf_counter() - began:.0f} s: {first + BATCH} of {len(calls)} calls", flush=True)
 
@@ -209,7 +218,7 @@ def compare(path: Path, machine: str) -> None:
     on = rl.machine(machine)
     errors: dict[tuple[str, str], list[float]] = defaultdict(list)
     for call, row in read(path):
-        work = count(call, SETTINGS).work if "time_us" in row else None
+        work = count(call, settings(row)).work if "time_us" in row else None
         if work is None or row["time_us"] <= 0:
             continue
         seconds = float(np.max(np.asarray(rl.predict(Program((Step(call.name, work, 1.0),)), on).time)))
@@ -231,7 +240,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", type=Path)
     parser.add_argument("--small", choices=("calibration", "test"))
-    parser.add_argument("--biased", choices=("calibration", "test"))
+    parser.add_argument("--biased", choices=("calibration", "test", "usual", "usual-test"))
+    parser.add_argument("--tf32", action="store_true", help="record products of fp32 in tf32")
     parser.add_argument("--other", choices=("calibration", "test"))
     parser.add_argument("--record", type=Path)
     parser.add_argument("--out", type=Path)
@@ -252,7 +262,7 @@ def main() -> None:
                 calls = other_calls.drawn(given.other)
             lines.writelines(text_of(call) + "\n" for call in calls)
     if given.record:
-        record(given.record, given.out)
+        record(given.record, given.out, given.tf32)
     if given.compare:
         compare(given.compare, given.on)
 
