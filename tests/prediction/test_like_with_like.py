@@ -11,6 +11,7 @@ import pytest
 
 import ridgeline as rl
 from ridgeline.core.work import Work
+from ridgeline.prediction.inherited import at_same_share
 
 real = cache(rl.machine)
 CONVOLUTION = {"batch": 32, "c_in": 128, "c_out": 128, "h": 28, "w": 28, "kernel": 3, "dtype": "fp32"}
@@ -56,14 +57,40 @@ def test_timings_of_plain_convolutions_do_not_serve_other_kinds() -> None:
     assert gradient.selected.fitted.borrowed
 
 
-def test_a_convolution_that_is_held_to_the_floor_says_so() -> None:
-    """Winograd multiplies less than the floor counts."""
-    held = rl.predict(rl.ops.conv2d(**CONVOLUTION), real("v100-pcie-32gb"))
-    assert float(held.time) == float(held.floor)
-    assert "Winograd" in str(held.expected[0].confidence)
-    few = rl.ops.conv2d(**{**CONVOLUTION, "batch": np.array([1, 32])})
-    first, second = rl.predict(few, real("v100-pcie-32gb")).expected[0].confidence
+def test_a_convolution_that_beats_the_roofline_says_so() -> None:
+    """Winograd multiplies less than the roofline counts; the floor is one product for each output and channel."""
+    large = rl.ops.conv2d(**CONVOLUTION)
+    fast = rl.predict(large, real("v100-pcie-32gb"))
+    assert float(fast.floor) <= float(fast.low) <= float(fast.time) < float(fast.roofline)
+    compute, memory = (float(part) for part in (fast.bounds[0].compute_time, fast.bounds[0].memory_time))
+    assert float(fast.floor) == pytest.approx(max(compute / CONVOLUTION["kernel"] ** 2, memory))
+    assert float(fast.efficiency) == pytest.approx(float(fast.roofline) / float(fast.time))
+    assert float(fast.attainable) <= float(fast.bounds[0].peak) * (1 + 1e-9)
+    assert "Winograd" in str(fast.expected[0].confidence)
+    few = rl.predict(rl.ops.conv2d(**{**CONVOLUTION, "batch": np.array([1, 32])}), real("v100-pcie-32gb"))
+    first, second = few.expected[0].confidence
     assert ("Winograd" in first, "Winograd" in second) == (False, True)
+    assert np.all(np.asarray(few.floor) == np.where([True, False], few.roofline, float(fast.floor)))
+
+
+@pytest.mark.parametrize("change", ["stated ceilings", "bandwidth", "fused", "twice"])
+def test_what_is_made_of_such_a_convolution_obeys_the_laws(change: str) -> None:
+    large, machine = rl.ops.conv2d(**CONVOLUTION), real("v100-pcie-32gb")
+    alone = rl.predict(large, machine)
+    if change == "stated ceilings":
+        made = at_same_share(alone, machine, "stated")
+        assert float(made.time) == pytest.approx(float(alone.time))
+    elif change == "bandwidth":
+        made = at_same_share(alone, machine)
+        assert float(made.floor) == float(alone.floor)
+    elif change == "fused":
+        relu = rl.ops.relu(n=32 * 128 * 28 * 28, dtype="fp32")
+        made = rl.predict(large.fuse(relu, "y", "x"), machine)
+        assert float(alone.time) * 0.99 <= float(made.time) <= float(alone.time + rl.predict(relu, machine).time)
+    else:
+        made = rl.predict(large.repeat(2), machine)
+        assert float(made.time) == pytest.approx(2 * float(alone.time))
+    assert float(made.floor) <= float(made.low) <= float(made.time) <= float(made.high)
 
 
 @pytest.mark.parametrize("name", ["h100-sxm", "b200-sxm"])

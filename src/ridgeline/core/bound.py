@@ -10,7 +10,7 @@ within the uncertainty of both ceilings it is `balanced`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from .cached import cached_property
 from .machine import MAIN, Machine
 from .notes import PROVISIONAL, Note
 from .roofline import intensity, label, scalar_or_array
-from .terms import Term, compute_terms, memory_terms
+from .terms import SPECIAL, Term, compute_terms, memory_terms
 from .units import percent, show
 from .work import LINK, Array, Work, largest
 
@@ -38,6 +38,11 @@ class Bound:
     launch: float
     ceilings: str | None = None
     notes: tuple[str, ...] = ()  # what was left out, and which ceilings are noisy
+    fewer: Array = 1.0  # times fewer products than the work counts, where kernels transform their operands first
+
+    def with_fewer_products(self, times: Array) -> Bound:
+        """The bound of kernels that need so many times fewer products than the work counts: a lower floor under the same roofline."""
+        return self if np.all(np.asarray(times) == 1) else replace(self, fewer=self.fewer * times)
 
     def _largest(self, side: str) -> tuple[Array, Array]:
         """The largest time of a side and which of its terms it is (an index into `terms`)."""
@@ -51,14 +56,24 @@ class Bound:
         return best, which
 
     @cached_property
-    def floor(self) -> Array:
+    def roofline(self) -> Array:
         """The roofline time in seconds: the largest term."""
         return largest(term.time for term in self.terms.values())
 
     @cached_property
+    def floor(self) -> Array:
+        """The roofline time; less where the kernels need fewer products than the work counts."""
+        if np.all(np.asarray(self.fewer) == 1):
+            return self.roofline
+        return largest(term.time / self._fewer_of(name) for name, term in self.terms.items())
+
+    @cached_property
     def stated_floor(self) -> Array:
         """The floor that no kernel beats: every ceiling at what the vendor states, or above where more was measured."""
-        return largest(term.stated_time for term in self.terms.values())
+        return largest(term.stated_time / self._fewer_of(name) for name, term in self.terms.items())
+
+    def _fewer_of(self, name: str) -> Array:
+        return self.fewer if self.terms[name].side == "compute" and name != SPECIAL else 1.0
 
     @cached_property
     def _sides(self) -> tuple[Array, Array, Array, Array]:
@@ -165,7 +180,7 @@ class Bound:
     @property
     def attainable(self) -> Array:
         """flop/s at this intensity under every roof that applies."""
-        return _over_floor(self.flops, self.floor)
+        return _over_floor(self.flops, self.roofline)
 
     def _engines(self) -> list[str]:
         """The engines that serve products on units of their own; else those of any arithmetic, special functions where there is no other."""
@@ -204,10 +219,10 @@ class Bound:
 
     @property
     def share_of_peak(self) -> Array:
-        """The share of that engine's peak that the floor leaves it: its own term over the floor, between 0 and 1."""
+        """The share of that engine's peak that the roofline leaves it: its own term over the roofline time, between 0 and 1."""
         if not self._engines():
             return 0.0
-        return _over_floor(largest(self.terms[name].time for name in self._engines()), self.floor)
+        return _over_floor(largest(self.terms[name].time for name in self._engines()), self.roofline)
 
     @property
     def kinds(self) -> str:

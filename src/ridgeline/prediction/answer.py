@@ -21,7 +21,8 @@ from ..core.version import __version__
 from ..programs.ops import Op
 from .answer_line import answer_line, unit_name
 from .flat import efficiency
-from .predict import Prediction, plain, predict
+from .plain import plain
+from .predict import Prediction, predict
 from .turning import TurningPoint, turning_point
 
 SCHEMA = 1
@@ -107,7 +108,7 @@ class Answer:
         if self.measured is None:
             return []
         share, ratio = (
-            first_number(self.prediction.floor) / self.measured,
+            first_number(self.prediction.roofline) / self.measured,
             self.measured / first_number(self.prediction.time),
         )
         text = f"measured {show(self.measured, 's')}: {percent(share)} of roofline, {ratio:.3g}x the expected time"
@@ -197,7 +198,7 @@ class Answer:
             "bandwidth": row["bytes"] / time,
             "peak_share": float(run.peak_share),
             "bandwidth_share": float(run.bandwidth_share),
-            "roof_share": row["floor_us"] / (time * 1e6),
+            "roof_share": first_number(self.prediction.roofline) / time,
             "verdict": str(run.verdict),
             "predicted_over_measured": row["time_us"] / (time * 1e6),
         }
@@ -229,11 +230,11 @@ class Answer:
     @property
     def ceilings(self) -> list[CeilingRow]:
         bound, flat = self.bound, self.prediction.expected[0].is_flat
-        floor = first_number(bound.floor)
+        longest = first_number(bound.roofline)
         rows = []
         for name, term in bound.terms.items():
             time, rate, why = first_number(term.time), first_number(term.rate), _source(bound, name, term)
-            row = CeilingRow(name, term.side, rate, term.ceiling.kind, time, time == floor, why)
+            row = CeilingRow(name, term.side, rate, term.ceiling.kind, time, time == longest, why)
             if flat:
                 share = efficiency(bound, name, self.prediction.given_efficiency)
                 why = f"{why}; efficiency: {share.why}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..core.machine import ANY, Machine
 from ..core.units import counted, percent, show_interval
-from .predict import Prediction, plain
+from .plain import plain
+from .predict import Prediction
 
 SURE = 0.95  # a bound is given with its confidence below this
 SPELLED = {

@@ -16,7 +16,8 @@ from ..core.families.attention import WINDOW
 from ..core.units import percent, show
 from ..programs.ops import Op
 from .basis import NOTABLE_DISTANCE
-from .predict import Prediction, plain, predict
+from .plain import plain
+from .predict import Prediction, predict
 
 ALIGNMENTS = (8, 16, 64, 128)  # elements, to which a size may be padded
 SMALLER = (0.5, 0.75)  # of a size: below the timings nearby, and one octave below

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from ..core.bound import Bound
 from ..core.cached import cached_property
 from ..core.dtypes import narrower
-from ..core.families import TimeItem, merged
+from ..core.families import Key, TimeItem, merged
 from ..core.families.attention import ATTENTION, WINDOW
+from ..core.families.convolution import CONVOLUTION
 from ..core.figure import UNCERTAINTY
 from ..core.roofline import label
-from ..core.work import Array, largest, total
+from ..core.work import Array, Kernel, Work, largest, total
 from ..machines.libraries import known
 from ..machines.transfer import backends
 from . import timed_sizes
@@ -35,8 +36,9 @@ from .ordering import ordering_basis
 NOT_CALIBRATED = f"{UNCALIBRATED}: usual shares of the stated ceilings"
 MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"
 GIVEN_EFFICIENCY = "efficiency given by the caller"
-# The floor counts direct convolutions; a transform multiplies up to four times less.
-HELD = "the timed kernels transform the images (Winograd) and multiply less than the floor counts: the time is held to the floor, and may be shorter"
+TRANSFORMED = (
+    "the timed kernels transform the images (Winograd, FFT) and beat the roofline, which counts direct products"
+)
 UNCALIBRATED_INTERVAL = (0.8, 2.0)  # of a time that nothing was fitted for
 WIDEST = np.log(8.0)  # the end that widening leads to at most: wider ones would say nothing
 
@@ -92,8 +94,28 @@ class Expected:
         return self._or_flat(time, flat_time(self.bound)) if np.any(self.uncovered) else time
 
     @cached_property
+    def transformed(self) -> Array:
+        """Direct products for each that the kernels need at least; 1 but for convolutions in fp32 that take less than the direct ones would.
+
+        Their libraries transform images and kernels (Winograd, FFT). However large its tiles, a transform is left with one product for
+        each output and channel, of the taps^2 that a direct convolution has.
+        """
+        images = (
+            [kernel for kernel in self.kernels if _can_transform(kernel.kernel)] if _has_images(self.bound.work) else []
+        )
+        if not images:
+            return 1.0
+        taps = largest(np.where(np.asarray(each.applies) > 0, each.kernel.sizes["kernel"], 1.0) for each in images)
+        return np.where(np.asarray(self.unbounded) < self.bound.floor, taps**2, 1.0)
+
+    @cached_property
+    def lowered(self) -> Bound:
+        """The bound of the kernels that run: those that transform convolutions need fewer products than the work counts."""
+        return self.bound.with_fewer_products(self.transformed)
+
+    @cached_property
     def time(self) -> Array:
-        return np.maximum(self.unbounded, self.bound.floor)
+        return np.maximum(self.unbounded, self.lowered.floor)
 
     def _or_flat(self, covered: Array, flat: Array) -> Array:
         """The second where a case has no coefficients."""
@@ -141,7 +163,7 @@ class Expected:
     @property
     def _unbeaten(self) -> Array:
         """The stated floor; of the flat form, which no timing speaks for, that of the ceilings used, as far as they are known."""
-        stated = self.bound.stated_floor
+        stated = self.lowered.stated_floor
         if self.collectives or not np.any(self.uncovered):
             return stated
         return self._or_flat(stated, np.maximum(self.bound.floor / (1 + self._ceiling_doubt), stated))
@@ -171,7 +193,7 @@ class Expected:
             for item in flat_items(self.bound, self.unbounded, self.time):
                 items.append(replace(item, seconds=item.seconds * self.uncovered))
         items.append(TimeItem("held to the ceilings", "correction", raised))
-        return _at_possible_rates(merged(items), self.bound.stated_floor)
+        return _at_possible_rates(merged(items), self.lowered.stated_floor)
 
     @property
     def basis(self) -> str:
@@ -179,8 +201,8 @@ class Expected:
         if self.given_efficiency is not None:
             return GIVEN_EFFICIENCY
         lines = [self._basis(kernel, float(np.max(kernel.distance))) for kernel in self.kernels]
-        if np.any(self._held):
-            lines.append(HELD)
+        if np.any(np.asarray(self.transformed) > 1):
+            lines.append(TRANSFORMED)
         if not self.kernels or np.any(self.uncovered):
             lines.append(self._flat_basis)
         return "; ".join(dict.fromkeys(lines))
@@ -206,12 +228,6 @@ class Expected:
         if not asked and not its_own:
             return f"no timings of {known(asked).title} with {stored or kernel.kernel.dtype} weights, {instead}"
         return f"no timings of backend {self.backend}, {instead}" if asked and not its_own else ""
-
-    @property
-    def _held(self) -> Array:
-        """1 for cases that formulas with a transform of the images put below the floor, else 0."""
-        transformed = [kernel.applies for kernel in self.kernels if kernel.coefficients.get("winograd")]
-        return largest([0.0, *transformed]) * np.where(np.asarray(self.unbounded) < self.bound.floor, 1.0, 0.0)
 
     @property
     def _flat_basis(self) -> str:
@@ -275,12 +291,21 @@ class Expected:
             texts = ["", *(self._basis(kernel, float(distance)) for distance in distances)]
             which = which.reshape(np.shape(kernel.distance)) + 1
             lines, case = _joined(lines, case, texts, np.where(np.asarray(kernel.applies) > 0, which, 0))
-        held = np.asarray(self._held) > 0
-        if np.any(held):
-            lines, case = _joined(lines, case, ["", HELD], held)
+        transformed = np.asarray(self.transformed) > 1
+        if np.any(transformed):
+            lines, case = _joined(lines, case, ["", TRANSFORMED], transformed)
         if np.any(self.uncovered):
             lines, case = _joined(lines, case, ["", self._flat_basis], np.asarray(self.uncovered) > 0)
         return lines[int(case)] if case.ndim == 0 else np.array(lines, dtype=object)[case]
+
+
+def _can_transform(kernel: Kernel) -> bool:
+    """Whether a kernel is a convolution on the vector units, of which libraries have kernels that transform."""
+    return kernel.family == CONVOLUTION.name and Key(kernel.family, kernel.dtype).dtypes[0] == "fp32"
+
+
+def _has_images(work: Work) -> bool:
+    return any(_can_transform(kernel) for kernel in work.kernels)
 
 
 def _joined(

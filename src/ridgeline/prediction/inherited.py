@@ -16,18 +16,19 @@ takes as long as the longest at least; where its floor is below that of one alon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.bound import bound
+from ..core.bound import Bound, bound
 from ..core.cached import cached_property
 from ..core.families import TimeItem, merged
 from ..core.machine import Machine
 from ..core.roofline import label
-from ..core.work import Array, largest, total
+from ..core.work import Array, Work, largest, total
 from .coefficients import LABELS
 from .expected import Expected
 from .flat import flat_items, flat_time
@@ -94,6 +95,15 @@ class Inherited(Expected):
         kernels = tuple(kernel for source in self.sources for kernel in source.kernels)
         uncovered = largest(item.uncovered for source in self.sources for item in source.prediction.expected)
         return kernels, uncovered
+
+    @property
+    def transformed(self) -> Array:
+        """Its bound has the products that the kernels of its sources need."""
+        return self.bound.fewer
+
+    @property
+    def lowered(self) -> Bound:
+        return self.bound
 
     @cached_property
     def _shortest(self) -> Array:
@@ -177,10 +187,26 @@ class Inherited(Expected):
         return f"{MADE_FROM}{lines}" if isinstance(lines, str) else MADE_FROM + lines
 
 
+def made_from(alone: Sequence[Prediction], item: Bound, library: str | None, launch: float | None) -> Inherited:
+    """The expected time of a kernel whose sources were predicted alone; it needs as few products as they do."""
+    fewer = [largest(each.fewer for each in made.bounds) for made in alone]
+    sources = tuple(
+        SourceTime(made, _floor(source.left, item, times))
+        for source, made, times in zip(item.work.sources, alone, fewer, strict=True)
+    )
+    return Inherited(item.with_fewer_products(largest(fewer)), None, library, launch, sources=sources)
+
+
+def _floor(work: Work, on: Bound, fewer: Array) -> Array:
+    """The floor of work with so many times fewer products than it counts, on the machine and the ceilings of a bound."""
+    bounds = ((bound(step.work, on.machine, on.ceilings).with_fewer_products(fewer), step.count) for step in work.steps)
+    return total(item.floor * count for item, count in bounds)
+
+
 def at_same_share(prediction: Prediction, machine: Machine, ceilings: str | None = None) -> Prediction:
     """The same steps on a machine with other ceilings: every kernel reaches the share of the roofline that it reaches now."""
     bounds = tuple(
-        bound(step.work, machine, ceilings, launch=before.launch)
+        bound(step.work, machine, ceilings, launch=before.launch).with_fewer_products(before.fewer)
         for step, before in zip(prediction.steps, prediction.bounds, strict=True)
     )
     expected = tuple(

@@ -14,7 +14,8 @@ from ..core.errors import MissingFigure
 from ..core.machine import Machine
 from ..core.work import Step, Work
 from .expected import Expected
-from .predict import Prediction, plain, predict
+from .plain import plain
+from .predict import Prediction, predict
 
 ABBREVIATIONS = {
     "batch": "b", "heads": "h", "seq_q": "s", "seq_kv": "kv", "head_dim": "d", "tokens": "t", "experts": "e",
@@ -33,6 +34,7 @@ class PredictedKernel:
     bytes: float
     time: float
     floor: float
+    roofline: float
     bound: str
     limiter: str
     engine: str
@@ -42,7 +44,7 @@ class PredictedKernel:
     low: float | None = None  # ends of the 80 % interval
     high: float | None = None
     DOCUMENT: ClassVar = (
-        "flops", "bytes", "time_us=time", "low_us?=low", "high_us?=high", "floor_us=floor", "bound", "limiter",
+        "flops", "bytes", "time_us=time", "low_us?=low", "high_us?=high", "floor_us=floor", "share_of_roofline", "bound", "limiter",
     )  # fmt: skip
 
     @property
@@ -51,7 +53,11 @@ class PredictedKernel:
 
     @property
     def attainable(self) -> float:
-        return self.flops / self.floor
+        return self.flops / self.roofline
+
+    @property
+    def share_of_roofline(self) -> float:
+        return self.roofline / self.time
 
     @property
     def rate(self) -> float:
@@ -114,7 +120,7 @@ def kernels_of(
 
 
 def _kernels(step: Step, bound: Bound, expected: Expected, name: str, group: str) -> Iterator[PredictedKernel]:
-    numbers = (bound.flops, bound.bytes, expected.time, bound.floor, expected.low, expected.high)
+    numbers = (bound.flops, bound.bytes, expected.time, bound.floor, expected.low, expected.high, bound.roofline)
     arrays = (*numbers, bound.bound, bound.limiter)
     columns = [np.ravel(array) for array in np.broadcast_arrays(*arrays)]
     levels = [level for level, term in bound.terms.items() if term.side == "memory"]
@@ -122,12 +128,25 @@ def _kernels(step: Step, bound: Bound, expected: Expected, name: str, group: str
     if not name and count == 1 and step.name != bound.work.name:
         name = step.name
     for index in range(count):
-        flops, moved, time, floor, low, high = (float(column[index]) for column in columns[: len(numbers)])
+        flops, moved, time, floor, low, high, roofline = (float(column[index]) for column in columns[: len(numbers)])
         limits, limiter = (str(column[index]) for column in columns[len(numbers) :])
         engine, level = str(plain(bound.engine, index) or ""), levels[-1] if levels else ""
         called = name or kernel_name(bound.work, index)
         yield PredictedKernel(
-            called, flops, moved, time, floor, limits, limiter, engine, level, group, float(step.count), low, high
+            called,
+            flops,
+            moved,
+            time,
+            floor,
+            roofline,
+            limits,
+            limiter,
+            engine,
+            level,
+            group,
+            float(step.count),
+            low,
+            high,
         )
 
 

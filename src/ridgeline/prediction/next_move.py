@@ -11,8 +11,9 @@ from ..core.work import READ, WRITE
 from . import whatif
 from .answer import Answer, first_number
 from .answer_line import unit_name
+from .plain import plain
 from .precisions import QUANTIZED
-from .predict import plain, predict
+from .predict import predict
 from .whatif.case import tensor_of
 
 MIN_SPEEDUP = 1.05

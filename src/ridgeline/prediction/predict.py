@@ -16,7 +16,6 @@ import numpy as np
 
 from ..core.bound import Bound, bound
 from ..core.cached import cached_property
-from ..core.columns import listed as plain_list
 from ..core.errors import InputError, unknown
 from ..core.families import TimeItem, merged
 from ..core.machine import GIVEN, Machine
@@ -29,8 +28,9 @@ from .collectives import Collective
 from .expected import Expected
 from .formats import runs_elsewhere
 from .host import launch_latency
-from .inherited import Inherited, SourceTime
+from .inherited import made_from
 from .kernel_steps import kernels_of_step, ran_with
+from .plain import listed
 from .remarks import remarks
 from .simple import efficiency_warning
 
@@ -87,6 +87,11 @@ class Prediction:
         return total(item.floor * step.count for item, step in zip(self.bounds, self.steps, strict=True))
 
     @property
+    def roofline(self) -> Array:
+        """The roofline time; the floor is below it where kernels need fewer products than the work counts."""
+        return total(item.roofline * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+
+    @property
     def time(self) -> Array:
         return total(item.time * step.count for item, step in zip(self.expected, self.steps, strict=True))
 
@@ -141,14 +146,14 @@ class Prediction:
 
     @property
     def efficiency(self) -> Array:
-        """Floor over expected time."""
-        return self.floor / self.time
+        """Roofline time over expected time."""
+        return self.roofline / self.time
 
     @property
     def mfu(self) -> Array | None:
         """Model flops utilization: the rate of the engine the work is judged by over its peak; None without flops."""
         bound = self._only()
-        return None if bound.peak is None else bound.share_of_peak * self.floor / self.time
+        return None if bound.peak is None else bound.share_of_peak * self.roofline / self.time
 
     @property
     def mbu(self) -> Array | None:
@@ -240,23 +245,6 @@ SECONDS = ("floor", "time")  # for programs; documents carry microseconds
 RESULTS = tuple(name for name in FIELDS if name not in NAMES + SECONDS + COLLECTIVE)
 
 
-def plain(value: Any, index: int) -> Any:
-    """One case of a column as a plain Python value; whole floats become ints."""
-    if isinstance(value, np.ndarray):
-        value = value.item() if value.ndim == 0 else value[index if value.shape[0] > 1 else 0]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return int(value)
-    return value
-
-
-def listed(value: Any, count: int) -> list[Any]:
-    """The first `count` cases of a column as plain Python values; whole floats become ints."""
-    array = np.asarray(value)
-    return plain_list(array[:count] if array.ndim and len(array) > 1 else np.broadcast_to(array, (count,)))
-
-
 @overload
 def predict(
     target: Work | Program,
@@ -324,16 +312,14 @@ def predict(
         flat = runs_elsewhere(step.work, machine, engine) or (resident is not None and not cached)  # as nobody timed
         if flat or efficiency is not None or not step.work.sources:
             return Expected(item, efficiency, library, launch, flat)
-        sources = tuple(
-            SourceTime(
-                predict(ran_with(source.alone, library), machine, ceilings, resident=resident, launch=launch),
-                _floor(source.left, machine, ceilings),
-            )
+        alone = [
+            predict(ran_with(source.alone, library), machine, ceilings, resident=resident, launch=launch)
             for source in step.work.sources
-        )
-        return Inherited(item, None, library, launch, sources=sources)
+        ]
+        return made_from(alone, item, library, launch)
 
     expected = tuple(expect(step, item) for step, item in zip(steps, bounds, strict=True))
+    bounds = tuple(item.lowered for item in expected)
     given = {"ceilings": ceilings, "engine": engine, "resident": resident, "launch": asked_launch, "backend": backend}
     return Prediction(machine, steps, bounds, expected, efficiency, {**given, "efficiency": efficiency})
 
@@ -346,7 +332,3 @@ def _predict_trace(
     if any(value is not None for value in others):
         raise InputError("a traced program takes `ceilings` and `mode`; predict trace.program() for the other options")
     return predict_trace(trace, machine, mode or "eager", ceilings)
-
-
-def _floor(work: Work, machine: Machine, ceilings: str | None) -> Array:
-    return total(bound(step.work, machine, ceilings).floor * step.count for step in work.steps)

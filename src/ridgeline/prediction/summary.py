@@ -35,7 +35,7 @@ def summary(prediction: Prediction) -> str:
             [f"{answer_line(prediction)} {on}", *rows, *_more(len(prediction.steps), "steps"), *_short(prediction)]
         )
     work = prediction.bounds[0].work
-    floor = f"roofline {show(_first(prediction.floor), 's', 3)} ({prediction.bounds[0].kinds} ceilings)"
+    floor = f"roofline {show(_first(prediction.roofline), 's', 3)} ({prediction.bounds[0].kinds} ceilings)"
     count = _first(prediction.steps[0].count)
     again = f"{count:g} times " if count != 1 else ""
     basis = f"  {on}; {floor}; {_first_text(prediction.expected[0].confidence)}"

@@ -17,7 +17,8 @@ from ..core.errors import InputError, RidgelineError
 from ..core.machine import Machine
 from ..programs.cases import Batch, Faults, batches
 from .many import predict_cases
-from .predict import NAMES, RESULTS, listed
+from .plain import listed
+from .predict import NAMES, RESULTS
 
 HIDDEN = {*RESULTS, "error"}  # a column of the caller's that a result would hide keeps its values under another name
 Part = tuple[NDArray[np.int64], dict[str, Any]]  # places of rows in their block, and their predictions by column

@@ -244,7 +244,7 @@ def _row(item: Observation, machine: Machine | None) -> dict[str, Any]:
 
 def _against_roof(prediction: Prediction, seconds: float) -> dict[str, Any]:
     bound = prediction.bounds[0]
-    return {"roof": float(bound.floor) / seconds, "bound": str(bound.bound), "limiter": str(bound.limiter)}
+    return {"roof": float(bound.roofline) / seconds, "bound": str(bound.bound), "limiter": str(bound.limiter)}
 
 
 def _work(item: Observation) -> Work | None:

@@ -117,7 +117,7 @@ class Checked:
     @property
     def reference(self) -> float:
         """Seconds at the roofline, or expected."""
-        return float(self.prediction.floor if self.of == ROOF else self.prediction.time)
+        return float(self.prediction.roofline if self.of == ROOF else self.prediction.time)
 
     @property
     def fraction(self) -> float:
@@ -144,7 +144,7 @@ class Checked:
     @property
     def share(self) -> float:
         """Of the roofline, whatever the fraction is of."""
-        return float(self.prediction.floor) / self.seen.median
+        return float(self.prediction.roofline) / self.seen.median
 
     @property
     def best(self) -> float:

@@ -59,7 +59,7 @@ def program_figures(program: ProgramPrediction) -> dict[str, str]:
         "wall time": show(program.wall, "s", 3) if program.time else "",
         "device time": show(program.time, "s", 3) if program.time else "",
         "host dispatch": show(program.host, "s", 3),
-        "roofline": show(program.floor, "s", 3) if program.time else "",
+        "roofline": show(program.roofline, "s", 3) if program.time else "",
         "MFU": percent(program.mfu) if program.mfu else "",
         "peak memory": show(program.peak_memory, "B", 3) if program.peak_memory else "",
     }

@@ -84,9 +84,13 @@ class Part:
         """Of the device time of the program."""
         return self.time / self.device_time if self.device_time else None
 
+    @cached_property
+    def roofline(self) -> float:
+        return sum(item.roofline for item in self.ops)
+
     @property
     def share_of_roofline(self) -> float | None:
-        return self.floor / self.time if self.time else None
+        return self.roofline / self.time if self.time else None
 
     @cached_property
     def bound(self) -> str:
@@ -251,6 +255,6 @@ def _kernel(part: Part) -> PredictedKernel:
     main = max(kernels_of(item.prediction), key=lambda kernel: kernel.time * kernel.count)
     each = 1 / part.calls
     return PredictedKernel(
-        part.label, part.flops * each, part.bytes * each, part.time * each, part.floor * each, part.bound,
+        part.label, part.flops * each, part.bytes * each, part.time * each, part.floor * each, part.roofline * each, part.bound,
         part.limiter, main.engine, main.level, count=part.calls,
     )  # fmt: skip

@@ -86,8 +86,12 @@ class OpTime:
         return "" if self.prediction is None else str(self.prediction.bounds[self._longest].limiter)
 
     @property
+    def roofline(self) -> float:
+        return 0.0 if self.prediction is None else amount(self.prediction.roofline) * self.count
+
+    @property
     def share_of_roofline(self) -> float | None:
-        return self.floor / self.time if self.time else None
+        return self.roofline / self.time if self.time else None
 
     @property
     def calibration(self) -> str:

@@ -131,6 +131,11 @@ class ProgramPrediction:
         return sum(item.floor for item in self.ops)
 
     @cached_property
+    def roofline(self) -> float:
+        """The same of roofline times."""
+        return sum(item.roofline for item in self.ops)
+
+    @cached_property
     def time(self) -> float:
         """Sum of the kernel times."""
         return sum(item.time for item in self.ops)
@@ -208,7 +213,7 @@ class ProgramPrediction:
         for place, made in enumerate(self.predictions):
             for step, bound in zip(made.steps, made.bounds, strict=True) if isinstance(made, Prediction) else ():
                 if any(engine == "matrix" for engine, _, _ in step.work.counts):
-                    share = amount(bound.share_of_peak) * amount(bound.floor)
+                    share = amount(bound.share_of_peak) * amount(bound.roofline)
                     busy += share * amount(step.count) * float(self.counts[place])
         return busy / self.wall if self.wall else None
 

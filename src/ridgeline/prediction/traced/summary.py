@@ -29,7 +29,7 @@ def answer(program: ProgramPrediction) -> list[str]:
     if not program.time and program.uncounted:
         return [headline(program), _memory(program), *program.notes]
     device = show_interval(program.time, program.low, program.high)
-    roofline = f"{show(program.floor, 's', 3)} at the roofline"
+    roofline = f"{show(program.roofline, 's', 3)} at the roofline"
     lines = [
         headline(program),
         f"device {device} in {kernels_text(program)}, {roofline}; host dispatch {show(program.host, 's', 3)}",

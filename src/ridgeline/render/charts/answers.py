@@ -50,7 +50,7 @@ def _with_answer(point: Point, kernel: PredictedKernel) -> Point:
     """The label of the only kernel of a chart: its time and its share of the roofline."""
     if point.role not in ("expected", "overhead"):
         return point
-    return replace(point, label=f"{show(kernel.time, 's', 3)}, {_percent(kernel.floor / kernel.time)} of roofline")
+    return replace(point, label=f"{show(kernel.time, 's', 3)}, {_percent(kernel.share_of_roofline)} of roofline")
 
 
 def _percent(share: float) -> str:

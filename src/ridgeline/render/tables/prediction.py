@@ -18,7 +18,8 @@ from ...core.work import WRITE
 from ...prediction.answer import Answer, CeilingRow, first_number
 from ...prediction.answer_line import unit_name
 from ...prediction.next_move import next_move
-from ...prediction.predict import RESULTS, plain
+from ...prediction.plain import plain
+from ...prediction.predict import RESULTS
 from ...programs.ops import OPS
 from ..table import Column, Table, columns, facts_table, microseconds, percent
 
@@ -57,7 +58,7 @@ def card(answer: Answer) -> Table:
         "bytes": f"{show(row['bytes'], 'B')} ({read} read, {written} written)",
         "AI": f"{show(row['intensity'], f'{amount}/B')} at {unit_name(machine, outer)}{ridge}",
         "attainable": _attainable(answer, row, engine),
-        "floor": f"{show(row['floor_us'] / 1e6, 's')}, the roofline time",
+        "floor": _floor(answer, row),
         "time": row["confidence"],
     }
     if answer.turning is not None:
@@ -68,6 +69,13 @@ def card(answer: Answer) -> Table:
         facts["next"] = move
     assumed = of_kind(bound.work.notes, ASSUMED)
     return facts_table("", facts, tuple(f"note: {text}" for text in (*assumed, *answer.support_notes)))
+
+
+def _floor(answer: Answer, row: dict[str, Any]) -> str:
+    roofline, floor = first_number(answer.prediction.roofline), row["floor_us"] / 1e6
+    if floor == roofline:
+        return f"{show(floor, 's')}, the roofline time"
+    return f"{show(floor, 's')}, with one product per output and channel; roofline time {show(roofline, 's')}, with direct ones"
 
 
 def _mix(answer: Answer, level: str) -> str:
@@ -258,7 +266,7 @@ def _ceilings(answer: Answer, case: str) -> Table:
     launch = {"term": "launch", "rate": show(bound.launch, "s"), "kind": "", "binds": ""}
     why = f"{launches:g} launch(es); added to the slowest term"
     rows.append({**launch, "expected": bound.launch * launches, "why": why})
-    time, floor = (show(first_number(value), "s") for value in (prediction.time, bound.floor))
+    time, floor = (show(first_number(value), "s") for value in (prediction.time, bound.roofline))
     note = f"time = {time} = slowest expected term + launch; floor = {floor} = largest term"
     shown = (*shown, percent("efficiency"), Column("expected", unit="s"), *ending)
     return Table(f"ceilings{case}", shown, rows, (note, *(f"note: {text}" for text in bound.notes)))

@@ -21,8 +21,8 @@ from ...prediction.compare import Comparison
 from ...prediction.host import launch_latency
 from ...prediction.kernel_sets import Entry, KernelSet, kernel_name
 from ...prediction.locality import Tiling
+from ...prediction.plain import plain
 from ...prediction.precisions import PrecisionSweep
-from ...prediction.predict import plain
 from ...prediction.score import Evaluation
 from ...prediction.studies import published
 from ...prediction.turning import CriticalBatch

@@ -26,7 +26,7 @@ def regime(case: str, on: str, guess: str) -> Document:
     made = _answered(case, on)
     (row,) = made.rows()
     right = is_right(row["bound"], guess)
-    floor, time = row["floor_us"] * 1e-6, row["time_us"] * 1e-6
+    floor, time = float(made.prediction.roofline), row["time_us"] * 1e-6
     verdict = f"{'Right' if right else f'Not {guess}-bound'}: {_name(row['bound'])}. {reason(made)}"
     gap = f"Gap: {show(time - floor, 's')} between the roofline time of {show(floor, 's')} and the expected {show(time, 's')} ({percent(floor / time)} of roofline)"
     move = next_move(made)

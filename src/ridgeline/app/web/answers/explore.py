@@ -14,7 +14,8 @@ from ....core.machine import Machine
 from ....prediction.answer import Answer
 from ....prediction.compare import Roofs, roofs
 from ....prediction.kernel_sets import Entry
-from ....prediction.predict import plain, predict
+from ....prediction.plain import plain
+from ....prediction.predict import predict
 from ....prediction.turning import TurningPoint, turning_point
 from ....programs.ops import Op
 from ....programs.ops import find as find_op

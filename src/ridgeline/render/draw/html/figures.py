@@ -119,9 +119,9 @@ def facts(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if predicted is not None:
         interval = f" [{_time(low)}, {_time(high)}]" if low is not None and high is not None else ""
         yield "predicted" + (" [80 %]" if interval else ""), _time(predicted) + interval
-    if floor is not None:
-        yield "roofline time", _time(floor)
     time = measured or predicted
+    if floor is not None:  # kernels that need fewer products than the work counts have a floor below it
+        yield "roofline time", _time(share * time if share is not None and time else floor)
     if share is None and floor is not None and time:
         share = floor / time
     if share is not None:
