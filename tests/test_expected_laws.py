@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ridgeline as rl
 from amount import some
 from ridgeline.core.families import nearby
 from ridgeline.core.families.switches import SWITCHES, Switch, next_sizes
@@ -110,6 +111,17 @@ def test_next_sizes_raise_one_size_of_the_cases_below(data: Any, family: str) ->
         (changed,) = [name for name in names if np.any(larger[name] != sizes[name])]
         assert np.any(below)
         assert np.all(larger[changed][below] > sizes[changed][below])
+
+
+@given(machine=st.sampled_from(["h200-sxm", "l4", "a10"]), rows=st.integers(1, 600), columns=st.integers(16, 8192))
+@law(30)
+def test_a_longer_sum_over_narrow_weights_never_takes_less_where_it_was_not_timed(
+    machine: str, rows: int, columns: int
+) -> None:
+    """The Triton kernel cuts a sum over 5120 into more parts than one over 5376; it was timed with other weights."""
+    long = rl.ops.linear(rows, np.arange(256, 16385, 256), columns, dtype="bf16", weights="int8")
+    made = rl.predict(long, rl.machine(machine))
+    assert np.all(np.diff(made.time) >= -1e-9 * made.time[:-1])
 
 
 def test_channels_of_small_groups_grow_to_a_block_of_each() -> None:

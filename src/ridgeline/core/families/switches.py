@@ -23,6 +23,7 @@ from .convolution import (
 from .effects import Array
 from .family import Mask, Sizes, element_width, off
 from .product import MAX_FEW_ROWS
+from .weight_tiles import MAX_STEP, SPLITS
 
 WITH_ELEMENTS = ("read", "written", "elements", "flops", "special")  # sizes of a stream, which grow together
 ALIGNED_COLUMNS = 16.0  # of a product, at which rows of the narrowest elements lie on 16 bytes
@@ -131,6 +132,8 @@ def next_sizes(family: str, op: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask
             yield larger, cases
     if family == "gemm":
         yield from _more_rows(sizes)
+    if family == "weight_only":
+        yield from _other_splits(sizes)
     if family == "conv":
         yield from _larger_groups(sizes)
     if family == "stream" and op == "copy":
@@ -150,6 +153,17 @@ def _more_rows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
         if np.any(few := np.minimum(m, n) <= at):
             columns = np.where(n <= at, Switch("n", at, ALIGNED_COLUMNS).above(n), n)
             yield {**sizes, "m": np.where(m <= at, at + 1, m), "n": columns}, few
+
+
+def _other_splits(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """The next k that a product with narrow weights can cut into more parts or fewer, in whole steps, than it can cut this one."""
+    k = np.asarray(sizes["k"], dtype=np.float64)
+    fewest, most = (MAX_STEP * parts for parts in (SPLITS[0], SPLITS[-1]))
+    divided = ~off(k, fewest)
+    for least, every in ((0, most), *((MAX_STEP * parts, 2 * MAX_STEP * parts) for parts in SPLITS[:-1])):
+        above = np.ceil((k - least) / every) * every + least
+        if np.any(cases := divided & (above > k)):
+            yield {**sizes, "k": np.where(cases, above, k)}, cases
 
 
 def unmasked(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
