@@ -661,8 +661,10 @@ def test_a_big_server_needs_few_reads() -> None:
 
 
 def test_detection_loads_nothing_heavy() -> None:
+    """Also where the CPU has relatives in the catalog, whose files are read then."""
     code = (
         "import sys; from ridgeline.machines.detect.local import here; here('cpu'); "
+        "from ridgeline.machines.files import CATALOG, load_file; load_file(CATALOG / 'epyc-9755.toml'); "
         "print([name for name in ('numpy', 'torch', 'matplotlib', 'pyarrow', 'rich') if name in sys.modules])"
     )
     done = subprocess.run(

@@ -191,11 +191,14 @@ def _timings_path(path: Path) -> Path:
 @cache
 def _fitted(path: Path, table: str) -> dict[Key, Fitted]:
     """Of a file of the catalog, which the tests have checked: it is used as it is."""
+    rows = _tables(path).get(table)
+    if not rows:  # as for CPUs, which are read where formulas are not needed, and should load nothing heavy
+        return {}
     from ..core.families import Key
 
     return {
         Key.parse(name): Fitted(**row | {"ranges": {size: tuple(ends) for size, ends in row["ranges"].items()}})
-        for name, row in _tables(path).get(table, {}).items()
+        for name, row in rows.items()
     }
 
 
