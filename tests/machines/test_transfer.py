@@ -319,3 +319,16 @@ def test_a_library_nobody_timed_has_the_default_path_and_says_so() -> None:
 )
 def test_a_library_without_a_version_is_its_newest_that_was_timed(asked: str, timed: list[str], wanted: str) -> None:
     assert transfer.newest(asked, timed) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "reported"),
+    [("p100-pcie-16gb", 4096, 8.39e12), ("p100-pcie-16gb", 8192, 7.72e12), ("p100-sxm2-16gb", 4096, 8.82e12)],
+)
+def test_products_in_fp16_on_vector_units_add_up_in_fp32(name: str, side: int, reported: float) -> None:
+    """A P100 was predicted at 17.9 TFLOP/s [11.6-18.7] in fp16, the rate of adding up in fp16, which PyTorch does not ask for."""
+    half, single = (rl.predict(rl.ops.gemm(m=side, n=side, k=side, dtype=dtype), name) for dtype in ("fp16", "fp32"))
+    assert half.low <= 2 * side**3 / reported <= half.high
+    assert half.time == pytest.approx(2 * side**3 / reported, rel=0.2)
+    assert half.time <= single.time
+    assert half.floor == pytest.approx(single.floor / 2, rel=0.02)

@@ -79,6 +79,7 @@ MAX_FILLED = 0.7  # that they reach where the units are slower: FlashAttention-2
 WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
 STREAMS_CACHE = ("decode",)  # families whose kernels stream keys and values: how fast depends on the architecture
 VECTOR_PRODUCTS = ("gemm", "conv")  # families of products that run on the vector units where there are no others
+FUSED_PRODUCTS = ("attention", "attention_backward")  # families of products that add up on chip
 # Families whose public timings are fitted without variants: within the architecture, they serve all variants of their ops.
 POOLED = ("rows", "conv")
 # Convolutions that run kernels of their own: timings of plain ones say nothing of them.
@@ -271,6 +272,21 @@ class Move:
         if tile is None:
             return {"compute": share}
         return {"compute": share, "tile": tile * (share / compute / self.per_cycle) ** weight}
+
+
+def adding_wider(machine: Machine, row: Fitted, lent: Key, asked: Key) -> Fitted:
+    """Products in 16 bits on vector units borrow kernels that keep the rate of fp32: libraries add up in fp32 there.
+
+    Four P100 were reported at 7.2 to 8.4 TFLOP/s in fp16 with sides of 4096 and 8192 and at 7.8 to 8.6 in fp32, where their peaks are
+    18.7 and 9.3 (github.com/zzc0721/torch-performance-test-data, issues 164, 174, 175 and 177).
+    """
+    lends = lent.dtype == "fp32" if asked.family in VECTOR_PRODUCTS else asked.family in FUSED_PRODUCTS
+    if not (lends and row.borrowed and asked.dtype in MATRIX_FORMATS) or f"tensor.{asked.dtype}" in machine.peaks:
+        return row
+    figures = (machine.peaks.get(f"vector.{dtype}") for dtype in ("fp32", asked.dtype))
+    rates = [rate for figure in figures if figure and (rate := figure.stated or figure.value())]
+    share = min(rates[0] / rates[1], 1.0) if len(rates) == 2 else 1.0
+    return replace(row, coefficients={**row.coefficients, "compute": row.coefficients["compute"] * share})
 
 
 def lender_scale(machine: Machine, dtype: str) -> dict[str, float]:
