@@ -79,6 +79,16 @@ def test_boards_of_ada_multiply_as_fast_as_their_power_pays_for(name: str, repor
     assert made.time == pytest.approx(2 * 8192**3 / reported, rel=0.15)
 
 
+def test_a_board_of_turing_multiplies_as_fast_as_its_power_pays_for() -> None:
+    """24 TFLOP/s were reported of 100 products without a pause, 42 of the best size with pauses; 54 was predicted of 65."""
+    made = rl.predict(rl.ops.gemm(m=4096, n=4096, k=4096, dtype="fp16"), "t4")
+    assert made.low <= 2 * 4096**3 / 24e12 <= made.high
+    assert 24e12 < 2 * 4096**3 / made.time < 42e12
+    t4 = machines.load("t4")
+    assert power.powered(t4, "bf16") == power.powered(t4, "fp16")  # whose kernels are those timed in bf16
+    assert power.powered(machines.load("v100-sxm2-32gb"), "fp16") == 1.0
+
+
 def test_kernels_below_what_the_power_pays_for_keep_their_share() -> None:
     move = transfer.Move.between("hopper", machines.load("h100-pcie"))
     slow, fast = (move.adapted(Key("gemm", "bf16"), row("gemm", compute=share, tile=1.0)) for share in (0.5, 0.9))
@@ -275,7 +285,7 @@ def test_boards_short_of_power_reach_what_was_timed_on_them() -> None:
 
 
 def test_tensor_products_are_not_held_to_the_energy_of_vector_units() -> None:
-    found = transfer.Move.between("hopper", machines.load("t4")).adapted(
+    found = transfer.Move.between("hopper", machines.load("v100-pcie-32gb")).adapted(
         Key.parse("gemm.fp16"), row("gemm", compute=0.9)
     )
     assert found.coefficients["compute"] == 0.9
