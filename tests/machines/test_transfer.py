@@ -342,3 +342,17 @@ def test_products_in_fp16_on_vector_units_add_up_in_fp32(name: str, side: int, r
     assert half.time == pytest.approx(2 * side**3 / reported, rel=0.2)
     assert half.time <= single.time
     assert half.floor == pytest.approx(single.floor / 2, rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "share"), [("h20", 0.5), ("mi210", 0.7), ("rtx-3090", 0.6)])
+def test_few_rows_stay_memory_bound_where_the_ridge_is_lower_than_the_lenders(name: str, share: float) -> None:
+    """An H20 took 151 us for 1 to 128 rows of 8192 x 8192, as for whole tiles of 128, and 41 us for a GEMV: tiles that memory hides on a
+    lender do not show which smaller ones a library would take."""
+    sizes = [1.0, 8.0, 16.0, 32.0]
+    times = [rl.predict(rl.ops.gemm(m=m, n=8192, k=8192), name) for m in sizes]
+    assert all(made.floor / made.time > share for made in times)
+    vector = rl.predict(rl.ops.gemv(m=8192, n=8192), name)
+    assert times[0].time < 1.6 * vector.time
+    assert transfer.Move.between("hopper", machines.load("h200-sxm")).lower_ridge < 1  # of HBM3e
+    assert transfer.Move.between("hopper", machines.load("h100-sxm")).lower_ridge == pytest.approx(1.0, rel=1e-3)
+    assert transfer.Move.between("hopper", machines.load("b200-sxm")).lower_ridge > 0.9

@@ -10,6 +10,7 @@ a coefficient means decides how it moves to another machine:
     weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
     other kernels below half of the peak     the same, up to the most that is known: older instructions, or units that are not filled;
                                              judged at a usual tile, whose operands take as many cycles on units of any rate
+    smallest tile of products                smaller where the machine's ridge is lower: what hides behind the memory still does
     tiles of products in 8 bits              fetched and filled in as many cycles where the matrix units are slower than the lender's
     vector products                          at most the rate that the board's power pays for
     matrix products                          the same share of the rate that the board's power pays for, where energies are known
@@ -70,6 +71,8 @@ COMPILED = ("triton",)
 EIGHT_BITS, EIGHT_BITS_FASTER = ("int8", "fp8"), 2.0
 # Coefficients of products that are cycles of loads over cycles of products, and the least they can be.
 LOADED = {"tile": 0.5, "fill": 4.0}
+VECTOR_PRODUCT_FORMATS = ("fp32", "fp64")  # whose ridges are others
+LEAST_SIDE = 32.0  # of a tile of the matrix units
 UNALIGNED = frozenset(("odd", "loose"))  # variants of products
 USUAL_SIDE = 64.0  # of a tile of 128 x 128: rows times columns over their sum
 LARGE_SIDE = 256 * 128 / (256 + 128)  # of the largest tile
@@ -188,6 +191,7 @@ class Move:
     slow: Mapping[str, float] = field(
         default_factory=dict
     )  # flops of a core per cycle over the lender's, by format of 8 bits, where fewer
+    lower_ridge: float = 1.0  # flops per byte of main memory over the lender's, where fewer
     core_byte: float = inf  # seconds of one core for a byte, at its share of the bandwidth
 
     @classmethod
@@ -208,6 +212,9 @@ class Move:
                 for dtype in EIGHT_BITS
                 if lender in rates and (each := per_cycle(machine, (dtype,)))
             },
+            min(rate / fed * defaults("lender_bytes_per_cycle")[lender] / rates[lender], 1.0)
+            if rate and fed and lender in rates
+            else 1.0,
             1 / (fed * mine) if fed and mine else inf,
         )
 
@@ -231,6 +238,8 @@ class Move:
         if unfilled and key.dtype in MATRIX_FORMATS and "compute" in values:
             values |= self._unfilled(values["compute"], values.get("tile"))
         if key.family == "gemm":
+            if key.dtypes[0] not in VECTOR_PRODUCT_FORMATS:
+                values["smallest"] = max(values["smallest"] * self.lower_ridge, min(values["smallest"], LEAST_SIDE))
             for name, least in LOADED.items():
                 if name in values:
                     values[name] = max(values[name] * self.slow.get(key.dtypes[0], 1.0), least)
