@@ -363,3 +363,22 @@ def test_few_rows_stay_memory_bound_where_the_ridge_is_lower_than_the_lenders(na
     assert transfer.Move.between("hopper", machines.load("h200-sxm")).lower_ridge < 1  # of HBM3e
     assert transfer.Move.between("hopper", machines.load("h100-sxm")).lower_ridge == pytest.approx(1.0, rel=1e-3)
     assert transfer.Move.between("hopper", machines.load("b200-sxm")).lower_ridge > 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "side", "head", "reported"),
+    [("h20", 2, 2048, 64, 126.1e12), ("b200-sxm", 4, 8192, 128, 1289e12), ("b200-sxm", 2, 16384, 128, 1330e12)],
+)
+def test_the_softmax_of_attention_takes_a_core_as_many_cycles(
+    name: str, batch: int, side: int, head: int, reported: float
+) -> None:
+    """cuDNN on an H20 (Dao-AILab/flash-attention, issue 1310) was predicted at 61 TFLOP/s; FA4 on a B200 (pull request 2605) at 1373."""
+    work = rl.ops.attention(batch=batch, heads=2048 // head, seq_q=side, head_dim=head)
+    made = rl.predict(work, name, backend="cudnn")
+    assert made.low <= 4 * batch * 2048 * side**2 / reported <= made.high
+    lent = row("attention", compute=0.7, softmax=80.0, narrow=1.6)
+    machine = machines.load(name)
+    faster = transfer.per_cycle(machine) / defaults("lender_per_cycle")["hopper"]
+    found = transfer.Move.between("hopper", machine).adapted(Key("attention", "bf16"), lent).coefficients
+    assert found["softmax"] == pytest.approx(80 * faster * found["compute"] / 0.7)
+    assert 1.0 <= found["narrow"] <= 1.6

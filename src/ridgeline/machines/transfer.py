@@ -10,6 +10,7 @@ a coefficient means decides how it moves to another machine:
     weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
     other kernels below half of the peak     the same, up to the most that is known: older instructions, or units that are not filled;
                                              judged at a usual tile, whose operands take as many cycles on units of any rate
+    the softmax of attention                 as many cycles of a core: fewer flops of the products where those are slower
     smallest tile of products                smaller where the machine's ridge is lower: what hides behind the memory still does
     tiles of products in 8 bits              fetched and filled in as many cycles where the matrix units are slower than the lender's
     vector products                          at most the rate that the board's power pays for
@@ -237,6 +238,8 @@ class Move:
         unfilled = (key.family in UNFILLED and library(key.backend) not in COMPILED) or unaligned(key)
         if unfilled and key.dtype in MATRIX_FORMATS and "compute" in values:
             values |= self._unfilled(values["compute"], values.get("tile"))
+        if key.dtype in MATRIX_FORMATS and "softmax" in values:
+            values |= self._softmax(values, values["compute"] / row.coefficients["compute"] / self.per_cycle)
         if key.family == "gemm":
             if key.dtypes[0] not in VECTOR_PRODUCT_FORMATS:
                 values["smallest"] = max(values["smallest"] * self.lower_ridge, min(values["smallest"], LEAST_SIDE))
@@ -256,6 +259,12 @@ class Move:
             if paid < 1.0:
                 high = exp(hypot(log(max(high, 1.0)), log(min(excess, 1 / paid))))
         return replace(row, coefficients=values, high=high, borrowed=True)
+
+    @staticmethod
+    def _softmax(values: Mapping[str, float], faster: float) -> dict[str, float]:
+        """What is no product in an attention: it takes a core as many cycles, and so as many more flops of the products as these are faster."""
+        moved = {"softmax": values["softmax"] * faster}
+        return moved | ({"narrow": 1 + (values["narrow"] - 1) * min(faster, 1.0)} if "narrow" in values else {})
 
     def _paid_for(self, dtype: str, values: Mapping[str, float]) -> tuple[float, float]:
         """Part of a kernel's rate in its largest tiles that the board's power pays for, and how much faster that is than without a pause.
