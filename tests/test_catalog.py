@@ -428,3 +428,15 @@ def test_h200_was_measured_and_says_how() -> None:
     assert machine.level("l2").bandwidth.measured > 1.5 * machine.main.bandwidth.measured
     assert {"device", "driver", "versions", "data", "date", "power_limit"} <= set(machine.conditions)
     assert machine.energy["byte.hbm"].unit == "J/B"
+
+
+def test_boards_with_the_same_chip_have_the_same_units() -> None:
+    """int8 was on the V100 SXM2 alone, and the doubled special-function rate of Blackwell Ultra on the GB300 alone."""
+    for one, other, peak in (
+        ("v100-sxm2-16gb", "v100-pcie-16gb", "vector.int8"),
+        ("v100-sxm2-32gb", "v100-pcie-32gb", "vector.int8"),
+        ("gb300", "b300-sxm", "special.fp32"),
+    ):
+        pair = [rl.machine(name) for name in (one, other)]
+        rates = [machine.peak(peak).value / machine.peak("vector.fp32").value for machine in pair]
+        assert rates[0] == pytest.approx(rates[1], rel=0.05), (one, other)

@@ -23,6 +23,9 @@ ATTENTION = rl.ops.attention(batch=4, heads=16, seq_q=2048, head_dim=128)
         ("apple-m4-max", "cudnn", "leave the backend out for the default path"),
         ("tpu-v5e", "flash2", "this is a tpu of Google"),
         ("xeon-8480plus", "triton", "this is a cpu of Intel"),
+        ("gaudi3", "cudnn", "this is an accelerator of Intel"),
+        ("v100-sxm2-32gb", "sglang", "SGLang needs NVIDIA GPUs from turing, and this is NVIDIA volta; take efficient, torch, triton, vllm, or"),
+        ("p100-pcie-16gb", "vllm", "vLLM needs NVIDIA GPUs from volta, and this is NVIDIA pascal; take efficient, torch, or"),
     ],
 )  # fmt: skip
 def test_a_library_that_does_not_run_on_a_machine_is_refused_with_those_that_do(
@@ -41,21 +44,32 @@ def test_the_command_line_says_so_too() -> None:
 
 @pytest.mark.parametrize(
     ("name", "backend"),
-    [("a100-sxm-80gb", "flash2"), ("mi300x", "flash2"), ("rtx-4090", "cudnn"), ("t4", "efficient"), ("t4", "torch"), ("b200-sxm", "trtllm"), ("mi300x", "vllm"), ("h200-sxm", "vllm-0.9.1")],
+    [("a100-sxm-80gb", "flash2"), ("mi300x", "flash2"), ("rtx-4090", "cudnn"), ("t4", "efficient"), ("t4", "torch"), ("b200-sxm", "trtllm"), ("mi300x", "vllm"), ("apple-m4-max", "vllm"), ("t4", "sglang"), ("h200-sxm", "vllm-0.9.1")],
 )  # fmt: skip
 def test_one_that_does_is_taken(name: str, backend: str) -> None:
     libraries.check(backend, rl.machine(name))
 
 
-@pytest.mark.parametrize("name", ["h200-sxm", "b200-sxm", "mi300x"])
-def test_one_that_nobody_timed_is_refused_where_it_is_asked_for(name: str) -> None:
+@pytest.mark.parametrize(("name", "first"), [("h200-sxm", "cudnn"), ("b200-sxm", "cudnn"), ("mi300x", "efficient")])
+def test_one_that_nobody_timed_is_refused_where_it_is_asked_for(name: str, first: str) -> None:
     """Python took any name and predicted the default path, which the command line refused."""
-    with pytest.raises(InputError, match=f"unknown backend of {name} 'nonsense': there is cudnn, "):
+    with pytest.raises(InputError, match=f"unknown backend of {name} 'nonsense': there is {first}, "):
         rl.predict(ATTENTION, name, backend="nonsense")
     with pytest.raises(InputError, match="unknown backend"):
         rl.predict_cases(rl.ops.gemm, name, {"m": 8, "n": 8, "k": 8}, ("time",), backend="nonsense")
     ran = rl.predict_cases(rl.ops.gemm, name, {"m": 8, "n": 8, "k": 8}, ("time", "confidence"), ran_on="nonsense")
     assert "no timings of backend nonsense, default path used" in str(ran["confidence"])
+
+
+def test_an_unknown_one_is_answered_with_those_that_run_there() -> None:
+    """A V100 was offered cuDNN, FlashAttention-2 and TensorRT-LLM; a CPU was told `there are none`."""
+    with pytest.raises(InputError, match=r"unknown backend of v100-sxm2-32gb 'nonsense'") as refused:
+        rl.predict(ATTENTION, "v100-sxm2-32gb", backend="nonsense")
+    offered = str(refused.value).partition("there is ")[2].rstrip(".").split(", ")
+    assert {"efficient", "torch", "vllm"} <= set(offered)
+    assert not {"cudnn", "flash2", "trtllm", "sglang"} & set(offered)
+    with pytest.raises(InputError, match=r"there are none\. Leave the backend out for the default path\."):
+        rl.predict(ATTENTION, "epyc-9654", backend="torch")
 
 
 def test_the_default_path_has_other_names() -> None:

@@ -79,6 +79,23 @@ def test_boards_of_ada_multiply_as_fast_as_their_power_pays_for(name: str, repor
     assert made.time == pytest.approx(2 * 8192**3 / reported, rel=0.15)
 
 
+@pytest.mark.parametrize(("name", "reported"), [("a40", 23.7e12), ("rtx-3090", 24.5e12)])
+def test_boards_of_ampere_do_fp32_as_fast_as_their_power_pays_for(name: str, reported: float) -> None:
+    made = rl.predict(rl.ops.gemm(m=8192, n=8192, k=8192, dtype="fp32"), name)
+    assert made.low <= 2 * 8192**3 / reported <= made.high
+    assert made.time == pytest.approx(2 * 8192**3 / reported, rel=0.15)
+
+
+def test_a_board_of_turing_multiplies_as_fast_as_its_power_pays_for() -> None:
+    """24 TFLOP/s were reported of 100 products without a pause, 42 of the best size with pauses; 54 was predicted of 65."""
+    made = rl.predict(rl.ops.gemm(m=4096, n=4096, k=4096, dtype="fp16"), "t4")
+    assert made.low <= 2 * 4096**3 / 24e12 <= made.high
+    assert 24e12 < 2 * 4096**3 / made.time < 42e12
+    t4 = machines.load("t4")
+    assert power.powered(t4, "bf16") == power.powered(t4, "fp16")  # whose kernels are those timed in bf16
+    assert power.powered(machines.load("v100-sxm2-32gb"), "fp16") == 1.0
+
+
 def test_kernels_below_what_the_power_pays_for_keep_their_share() -> None:
     move = transfer.Move.between("hopper", machines.load("h100-pcie"))
     slow, fast = (move.adapted(Key("gemm", "bf16"), row("gemm", compute=share, tile=1.0)) for share in (0.5, 0.9))
@@ -275,7 +292,7 @@ def test_boards_short_of_power_reach_what_was_timed_on_them() -> None:
 
 
 def test_tensor_products_are_not_held_to_the_energy_of_vector_units() -> None:
-    found = transfer.Move.between("hopper", machines.load("t4")).adapted(
+    found = transfer.Move.between("hopper", machines.load("v100-pcie-32gb")).adapted(
         Key.parse("gemm.fp16"), row("gemm", compute=0.9)
     )
     assert found.coefficients["compute"] == 0.9
@@ -319,3 +336,49 @@ def test_a_library_nobody_timed_has_the_default_path_and_says_so() -> None:
 )
 def test_a_library_without_a_version_is_its_newest_that_was_timed(asked: str, timed: list[str], wanted: str) -> None:
     assert transfer.newest(asked, timed) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "reported"),
+    [("p100-pcie-16gb", 4096, 8.39e12), ("p100-pcie-16gb", 8192, 7.72e12), ("p100-sxm2-16gb", 4096, 8.82e12)],
+)
+def test_products_in_fp16_on_vector_units_add_up_in_fp32(name: str, side: int, reported: float) -> None:
+    """A P100 was predicted at 17.9 TFLOP/s [11.6-18.7] in fp16, the rate of adding up in fp16, which PyTorch does not ask for."""
+    half, single = (rl.predict(rl.ops.gemm(m=side, n=side, k=side, dtype=dtype), name) for dtype in ("fp16", "fp32"))
+    assert half.low <= 2 * side**3 / reported <= half.high
+    assert half.time == pytest.approx(2 * side**3 / reported, rel=0.2)
+    assert half.time <= single.time
+    assert half.floor == pytest.approx(single.floor / 2, rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "share"), [("h20", 0.5), ("mi210", 0.7), ("rtx-3090", 0.6)])
+def test_few_rows_stay_memory_bound_where_the_ridge_is_lower_than_the_lenders(name: str, share: float) -> None:
+    """An H20 took 151 us for 1 to 128 rows of 8192 x 8192, as for whole tiles of 128, and 41 us for a GEMV: tiles that memory hides on a
+    lender do not show which smaller ones a library would take."""
+    sizes = [1.0, 8.0, 16.0, 32.0]
+    times = [rl.predict(rl.ops.gemm(m=m, n=8192, k=8192), name) for m in sizes]
+    assert all(made.floor / made.time > share for made in times)
+    vector = rl.predict(rl.ops.gemv(m=8192, n=8192), name)
+    assert times[0].time < 1.6 * vector.time
+    assert transfer.Move.between("hopper", machines.load("h200-sxm")).lower_ridge < 1  # of HBM3e
+    assert transfer.Move.between("hopper", machines.load("h100-sxm")).lower_ridge == pytest.approx(1.0, rel=1e-3)
+    assert transfer.Move.between("hopper", machines.load("b200-sxm")).lower_ridge > 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "side", "head", "reported"),
+    [("h20", 2, 2048, 64, 126.1e12), ("b200-sxm", 4, 8192, 128, 1289e12), ("b200-sxm", 2, 16384, 128, 1330e12)],
+)
+def test_the_softmax_of_attention_takes_a_core_as_many_cycles(
+    name: str, batch: int, side: int, head: int, reported: float
+) -> None:
+    """cuDNN on an H20 (Dao-AILab/flash-attention, issue 1310) was predicted at 61 TFLOP/s; FA4 on a B200 (pull request 2605) at 1373."""
+    work = rl.ops.attention(batch=batch, heads=2048 // head, seq_q=side, head_dim=head)
+    made = rl.predict(work, name, backend="cudnn")
+    assert made.low <= 4 * batch * 2048 * side**2 / reported <= made.high
+    lent = row("attention", compute=0.7, softmax=80.0, narrow=1.6)
+    machine = machines.load(name)
+    faster = transfer.per_cycle(machine) / defaults("lender_per_cycle")["hopper"]
+    found = transfer.Move.between("hopper", machine).adapted(Key("attention", "bf16"), lent).coefficients
+    assert found["softmax"] == pytest.approx(80 * faster * found["compute"] / 0.7)
+    assert 1.0 <= found["narrow"] <= 1.6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import math
 import sys
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from ridgeline.core.machine import Machine
 from ridgeline.prediction.answer import answer
-from ridgeline.prediction.collectives import paths
+from ridgeline.prediction.collectives import MOST_RANKS, paths
 from ridgeline.programs.ops import OPS
 from strategies import COLLECTIVES, figure, law
 
@@ -188,6 +189,16 @@ def test_the_basis_says_whose_tables_it_rests_on() -> None:
         assert str(made.confidence).startswith("transferred from published")
         assert whose in str(made.confidence)
         assert made.label == "transferred"
+
+
+@pytest.mark.parametrize(("name", "within", "beyond"), [("h100-sxm", 16, 17), ("tpu-v5e", 16, 256), ("gb200", 8, 72)])
+def test_more_ranks_than_any_table_has_are_called_extrapolated(name: str, within: int, beyond: int) -> None:
+    """1024 ranks were said to be transferred from tables of this machine, which have 8 and 16."""
+    with (Path(__file__).parents[2] / "benchmarks" / "data" / "collectives.csv").open(encoding="utf-8") as table:
+        assert max(int(row["ranks"]) for row in csv.DictReader(table)) == MOST_RANKS
+    texts = [str(predicted(name, "all_reduce", 2**20, ranks).expected[0].confidence) for ranks in (within, beyond)]
+    assert "extrapolated" not in texts[0]
+    assert texts[1].endswith("extrapolated beyond their 16 ranks")
 
 
 def test_other_ops_have_no_fields_of_collectives() -> None:

@@ -52,11 +52,15 @@ def test_arrays() -> None:
     together = predict_matmul(np.array([1, 8192]), 28672, 8192)
     assert list(together.bound) == ["HBM", "compute"]
     np.testing.assert_allclose(together.time_us, [predict_matmul(m, 28672, 8192).time_us for m in (1, 8192)])
+    shares = predict_matmul(8192, 28672, 8192, realistic_eff=np.array([0.65, 0.78])).time_us
+    np.testing.assert_allclose(
+        shares, [predict_matmul(8192, 28672, 8192, realistic_eff=x).time_us for x in (0.65, 0.78)]
+    )
 
 
 @pytest.mark.parametrize(
     ("given_", "words"),
-    [({"M": 0}, "M must be"), ({"realistic_eff": 1.2}, r"realistic_eff must lie in \(0, 1\], got 1.2"), ({"hbm_tbps": -1}, "hbm_tbps must be")],
+    [({"M": 0}, "M must be"), ({"realistic_eff": 1.2}, r"realistic_eff must lie in \(0, 1\], got 1.2"), ({"hbm_tbps": -1}, "hbm_tbps must be"), ({"M": []}, "M must be a positive, finite number, got no value"), ({"realistic_eff": [0.7, float("nan")]}, "realistic_eff must lie")],
 )  # fmt: skip
 def test_impossible_input(given_: dict[str, float], words: str) -> None:
     with pytest.raises(InputError, match=words):
@@ -72,4 +76,4 @@ def test_no_warning_within_the_range_of_tuned_kernels(efficiency: float | None) 
 @pytest.mark.parametrize("efficiency", [0.3, 0.6499, 0.86, 1.0])
 def test_a_warning_outside_of_it(efficiency: float) -> None:
     (note,) = rl.predict(ops.gemm(8, 8, 8), "h200-sxm", efficiency=efficiency).warnings
-    assert note.startswith(f"efficiency {efficiency:.3g} is outside 0.65 to 0.85")
+    assert note.startswith(f"efficiency {efficiency:g} is outside 0.65 to 0.85")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import ridgeline as rl
 from ridgeline.core.errors import InputError
+from ridgeline.prediction.turning import turning_point
 from ridgeline.programs import ops
 from strategies import law
 
@@ -76,5 +77,24 @@ def test_time_follows_the_experts_that_are_read() -> None:
 
 @pytest.mark.parametrize("active", [1, 65, 1000])
 def test_impossible_loads(active: int) -> None:
-    with pytest.raises(InputError, match="active experts must lie between topk and the smaller of"):
+    expected = f"active experts must lie between topk and the smaller of .*: 2 to 64, got {active}"
+    with pytest.raises(InputError, match=expected):
         ops.moe(tokens=32, experts=64, topk=2, active=active, **LAYER)
+
+
+def test_a_given_load_turns_compute_bound_from_the_tokens_that_reach_it() -> None:
+    """32 experts need 4 tokens of 8 choices; 33 need 5. Fewer tokens are no case of it, and are not asked for."""
+    sizes = {"experts": 64, "topk": 8}
+    turn = turning_point(ops.find("moe"), {**LAYER, **sizes, "active": 32}, rl.machine("h100-sxm"))
+    assert turn is not None
+    bounds = [
+        rl.predict(ops.moe(**LAYER, **sizes, active=32, tokens=turn.value + more), "h100-sxm") for more in (-1, 0)
+    ]
+    below, at = (prediction.bounds[0] for prediction in bounds)
+    assert below.compute_time < below.memory_time
+    assert at.compute_time >= at.memory_time
+    slow = rl.two_number(1e9, 1e15)  # compute-bound by one token
+    for active, tokens in ((32, 4), (33, 5)):
+        turn = turning_point(ops.find("moe"), {**LAYER, **sizes, "active": active}, slow)
+        assert turn is not None
+        assert turn.value == tokens

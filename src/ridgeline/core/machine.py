@@ -143,7 +143,7 @@ class Machine:
 
     def link(self, name: str | None = None) -> Link:
         if not self.links:
-            raise MissingFigure(f"{self.name} has no link to other devices; {self._where_to_fill('a [[link]]')}")
+            raise MissingFigure(f"{self.name} has no link to other devices; {self._where_to_add_a_link()}")
         return self.links[0] if name is None else self._named("link", self.links, name)
 
     def _named(self, what: str, rows: Sequence[Part], name: str) -> Part:
@@ -190,7 +190,8 @@ class Machine:
         formats, row = self.dtypes(), dtype_row(dtype)
         if not formats:
             return MissingFigure(f"{self.name} has no peaks that are known; {self._where_to_fill('[peak.vector]')}")
-        wider = next((name for name in ("bf16", "fp16", "fp32") if name in formats), formats[0])
+        order = ("fp32", "bf16", "fp16") if row.bits > 16 else ("bf16", "fp16", "fp32")  # the least loss first
+        wider = next((name for name in order if name in formats), formats[0])
         narrow = f" To store weights as {row.name} and compute wider, use dtype {wider} and weights {row.name}."
         hint = narrow if row.bits < 16 else f" Use dtype {wider}."
         return MissingFigure(f"{self.name} does no {row.name} arithmetic; it has {', '.join(formats)}.{hint}")
@@ -246,6 +247,12 @@ class Machine:
         """` (read bandwidth)` where the ridges are those of a measured access mix, to be printed after them."""
         mix = self.mix_at(MAIN, self.bandwidth(MAIN, ceilings).value, ceilings)
         return f" ({mix} bandwidth)" if mix else ""
+
+    def _where_to_add_a_link(self) -> str:
+        """A peak and a bandwidth do not help: neither says what joins two devices."""
+        if self.file:
+            return f"add a [[link]] to {self.file}."
+        return "name a machine that has one, or a .toml file with a [[link]]."
 
     def _where_to_fill(self, what: str) -> str:
         if self.file:

@@ -5,8 +5,10 @@
     TensorRT-LLM        NVIDIA from Ampere                              https://nvidia.github.io/TensorRT-LLM/supported-hardware.html
     efficient           NVIDIA from Pascal, AMD from CDNA 2 (AOTriton)  aten/src/ATen/native/transformers/cuda/sdp_utils.cpp of PyTorch
     Triton              NVIDIA from Volta, AMD, Intel                   https://github.com/triton-lang/triton
+    vLLM                NVIDIA from Volta, other vendors                https://docs.vllm.ai/en/stable/getting_started/installation
+    SGLang              NVIDIA from Turing, other vendors               https://github.com/sgl-project/sglang/issues/6006
 
-vLLM, SGLang and PyTorch run on most machines; libraries that are not listed may run anywhere.
+PyTorch runs on most machines; libraries that are not listed may run anywhere.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ class Library:
     since: Mapping[str, str] = field(
         default_factory=dict
     )  # the first generation it runs on, by vendor; anywhere without any
+    elsewhere: bool = False  # whether it runs on machines of the vendors that `since` does not name
     narrow_cache: bool = True  # whether it has kernels for a KV cache in fewer bits than the arithmetic
 
     @property
@@ -45,7 +48,7 @@ class Library:
             return True
         generations, first = GENERATIONS.get(machine.vendor, ()), self.since.get(machine.vendor)
         if first is None or machine.kind != "gpu":
-            return False
+            return self.elsewhere
         mine = next((name for name in (machine.architecture, base(machine.architecture)) if name in generations), first)
         return generations.index(mine) >= generations.index(first)
 
@@ -58,8 +61,8 @@ LIBRARIES: Mapping[str, Library] = {
     "efficient": Library("memory-efficient attention", {"NVIDIA": "pascal", "AMD": "cdna2"}, narrow_cache=False),
     "triton": Library("Triton", {"NVIDIA": "volta", "AMD": "cdna", "Intel": "xe-hpc"}, narrow_cache=False),
     "trtllm": Library("TensorRT-LLM", {"NVIDIA": "ampere"}),
-    "vllm": Library("vLLM"),
-    "sglang": Library("SGLang"),
+    "vllm": Library("vLLM", {"NVIDIA": "volta"}, elsewhere=True),
+    "sglang": Library("SGLang", {"NVIDIA": "turing"}, elsewhere=True),
     "torch": Library("PyTorch"),
 }
 
@@ -80,7 +83,9 @@ def check(backend: str | None, machine: Machine, named: bool = True, families: I
     backends = {key.backend for key in machine.fitted if key.backend}
     asked = known(backend or DEFAULT_PATH)
     if named and backend and asked.runs_on(machine) and library(backend) not in map(library, backends):
-        raise unknown(f"backend of {machine.name}", backend, backends)
+        runnable = {name for name in backends if known(name).runs_on(machine)}
+        hint = "" if runnable else "Leave the backend out for the default path."
+        raise unknown(f"backend of {machine.name}", backend, runnable, hint)
     timed = {
         library(key.backend): key.backend for key, row in machine.fitted.items() if key.backend and not row.borrowed
     }
@@ -96,7 +101,7 @@ def check(backend: str | None, machine: Machine, named: bool = True, families: I
 
 
 def _kind(machine: Machine) -> str:
-    """`NVIDIA turing`, `a tpu of Google`."""
-    return (
-        f"{machine.vendor} {machine.architecture}" if machine.kind == "gpu" else f"a {machine.kind} of {machine.vendor}"
-    )
+    """`NVIDIA turing`, `a tpu of Google`, `an accelerator of Intel`."""
+    if machine.kind == "gpu":
+        return f"{machine.vendor} {machine.architecture}"
+    return f"{'an' if machine.kind.startswith('a') else 'a'} {machine.kind} of {machine.vendor}"

@@ -21,8 +21,9 @@ from .defaults import defaults
 # Machines whose energy per operation was measured, by the architecture of those that it serves: others have other circuits.
 MEASURED = {"hopper": "h200-sxm"}
 # Tables of `defaults.toml` with the energy of products. Ada's was reported of boards with so little power that their voltage is the
-# lowest, where a lower clock saves nothing: an L4 (1.2 W per core) and an L40S (2.5 W) agree on 1.03 pJ in bf16.
-MATRIX_ENERGY = {"hopper": "matrix_energy_hopper", "ada": "matrix_energy_ada"}
+# lowest, where a lower clock saves nothing: an L4 (1.2 W per core) and an L40S (2.5 W) agree on 1.03 pJ in bf16. So was Turing's (T4).
+MATRIX_ENERGY = {"hopper": "matrix_energy_hopper", "ada": "matrix_energy_ada", "turing": "matrix_energy_turing"}
+OTHER_HALF = {"bf16": "fp16"}  # whose kernels those of a format are lent to where a machine does only one of them
 CORE_UNITS = ("sm", "cu", "xe_core", "gpu_core")  # vendors' names of the units that kernels' blocks are dealt to
 
 
@@ -68,7 +69,7 @@ def powered(machine: Machine, dtype: str) -> float:
     try:
         name = machine.engine("matrix", dtype)
     except MissingFigure:
-        return 1.0
+        return powered(machine, OTHER_HALF[dtype]) if dtype in OTHER_HALF else 1.0
     peak, built = machine.peaks[name].stated or machine.peaks[name].value(), base(machine.architecture)
     energy = defaults("vector_energy").get(built) if name.startswith("vector.") else None
     if name.startswith("tensor.") and built in MATRIX_ENERGY:

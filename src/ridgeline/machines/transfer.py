@@ -10,6 +10,8 @@ a coefficient means decides how it moves to another machine:
     weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
     other kernels below half of the peak     the same, up to the most that is known: older instructions, or units that are not filled;
                                              judged at a usual tile, whose operands take as many cycles on units of any rate
+    the softmax of attention                 as many cycles of a core: fewer flops of the products where those are slower
+    smallest tile of products                smaller where the machine's ridge is lower: what hides behind the memory still does
     tiles of products in 8 bits              fetched and filled in as many cycles where the matrix units are slower than the lender's
     vector products                          at most the rate that the board's power pays for
     matrix products                          the same share of the rate that the board's power pays for, where energies are known
@@ -70,6 +72,8 @@ COMPILED = ("triton",)
 EIGHT_BITS, EIGHT_BITS_FASTER = ("int8", "fp8"), 2.0
 # Coefficients of products that are cycles of loads over cycles of products, and the least they can be.
 LOADED = {"tile": 0.5, "fill": 4.0}
+VECTOR_PRODUCT_FORMATS = ("fp32", "fp64")  # whose ridges are others
+LEAST_SIDE = 32.0  # of a tile of the matrix units
 UNALIGNED = frozenset(("odd", "loose"))  # variants of products
 USUAL_SIDE = 64.0  # of a tile of 128 x 128: rows times columns over their sum
 LARGE_SIDE = 256 * 128 / (256 + 128)  # of the largest tile
@@ -79,6 +83,7 @@ MAX_FILLED = 0.7  # that they reach where the units are slower: FlashAttention-2
 WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
 STREAMS_CACHE = ("decode",)  # families whose kernels stream keys and values: how fast depends on the architecture
 VECTOR_PRODUCTS = ("gemm", "conv")  # families of products that run on the vector units where there are no others
+FUSED_PRODUCTS = ("attention", "attention_backward")  # families of products that add up on chip
 # Families whose public timings are fitted without variants: within the architecture, they serve all variants of their ops.
 POOLED = ("rows", "conv")
 # Convolutions that run kernels of their own: timings of plain ones say nothing of them.
@@ -187,6 +192,7 @@ class Move:
     slow: Mapping[str, float] = field(
         default_factory=dict
     )  # flops of a core per cycle over the lender's, by format of 8 bits, where fewer
+    lower_ridge: float = 1.0  # flops per byte of main memory over the lender's, where fewer
     core_byte: float = inf  # seconds of one core for a byte, at its share of the bandwidth
 
     @classmethod
@@ -207,6 +213,9 @@ class Move:
                 for dtype in EIGHT_BITS
                 if lender in rates and (each := per_cycle(machine, (dtype,)))
             },
+            min(rate / fed * defaults("lender_bytes_per_cycle")[lender] / rates[lender], 1.0)
+            if rate and fed and lender in rates
+            else 1.0,
             1 / (fed * mine) if fed and mine else inf,
         )
 
@@ -229,7 +238,11 @@ class Move:
         unfilled = (key.family in UNFILLED and library(key.backend) not in COMPILED) or unaligned(key)
         if unfilled and key.dtype in MATRIX_FORMATS and "compute" in values:
             values |= self._unfilled(values["compute"], values.get("tile"))
+        if key.dtype in MATRIX_FORMATS and "softmax" in values:
+            values |= self._softmax(values, values["compute"] / row.coefficients["compute"] / self.per_cycle)
         if key.family == "gemm":
+            if key.dtypes[0] not in VECTOR_PRODUCT_FORMATS:
+                values["smallest"] = max(values["smallest"] * self.lower_ridge, min(values["smallest"], LEAST_SIDE))
             for name, least in LOADED.items():
                 if name in values:
                     values[name] = max(values[name] * self.slow.get(key.dtypes[0], 1.0), least)
@@ -246,6 +259,12 @@ class Move:
             if paid < 1.0:
                 high = exp(hypot(log(max(high, 1.0)), log(min(excess, 1 / paid))))
         return replace(row, coefficients=values, high=high, borrowed=True)
+
+    @staticmethod
+    def _softmax(values: Mapping[str, float], faster: float) -> dict[str, float]:
+        """What is no product in an attention: it takes a core as many cycles, and so as many more flops of the products as these are faster."""
+        moved = {"softmax": values["softmax"] * faster}
+        return moved | ({"narrow": 1 + (values["narrow"] - 1) * min(faster, 1.0)} if "narrow" in values else {})
 
     def _paid_for(self, dtype: str, values: Mapping[str, float]) -> tuple[float, float]:
         """Part of a kernel's rate in its largest tiles that the board's power pays for, and how much faster that is than without a pause.
@@ -271,6 +290,21 @@ class Move:
         if tile is None:
             return {"compute": share}
         return {"compute": share, "tile": tile * (share / compute / self.per_cycle) ** weight}
+
+
+def adding_wider(machine: Machine, row: Fitted, lent: Key, asked: Key) -> Fitted:
+    """Products in 16 bits on vector units borrow kernels that keep the rate of fp32: libraries add up in fp32 there.
+
+    Four P100 were reported at 7.2 to 8.4 TFLOP/s in fp16 with sides of 4096 and 8192 and at 7.8 to 8.6 in fp32, where their peaks are
+    18.7 and 9.3 (github.com/zzc0721/torch-performance-test-data, issues 164, 174, 175 and 177).
+    """
+    lends = lent.dtype == "fp32" if asked.family in VECTOR_PRODUCTS else asked.family in FUSED_PRODUCTS
+    if not (lends and row.borrowed and asked.dtype in MATRIX_FORMATS) or f"tensor.{asked.dtype}" in machine.peaks:
+        return row
+    figures = (machine.peaks.get(f"vector.{dtype}") for dtype in ("fp32", asked.dtype))
+    rates = [rate for figure in figures if figure and (rate := figure.stated or figure.value())]
+    share = min(rates[0] / rates[1], 1.0) if len(rates) == 2 else 1.0
+    return replace(row, coefficients={**row.coefficients, "compute": row.coefficients["compute"] * share})
 
 
 def lender_scale(machine: Machine, dtype: str) -> dict[str, float]:

@@ -25,7 +25,7 @@ from ..core.network import collectives
 from ..core.work import READ, WRITE, Array, Kernel, Work, largest
 from ..machines.defaults import defaults
 from ..machines.power import cores
-from ..machines.transfer import VECTOR_PRODUCTS, apart, backends, library, newest
+from ..machines.transfer import VECTOR_PRODUCTS, adding_wider, apart, backends, library, newest
 from . import doubt
 from .doubt import HALVES, STREAMING, alike
 
@@ -176,7 +176,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                 )
                 return Selected(
                     formula(candidate, machine.kind),
-                    _narrowed(machine, fitted, candidate, key),
+                    _narrowed(machine, adding_wider(machine, fitted, candidate, key), candidate, key),
                     candidate,
                     doubt.together(*doubts),
                     label=CALIBRATED if calibrated else TRANSFERRED,

@@ -22,6 +22,7 @@ from ..machines.defaults import defaults
 
 SMALL = 1e6  # bytes below which a collective is mostly latency
 INTERVALS = {True: (0.8, 3.0), False: (0.82, 1.42)}  # that hold 80 % of published times, of small ones and of others
+MOST_RANKS = 16  # of a published time, on two nodes
 OWN = "transferred from published nccl-tests or rccl-tests tables of this machine"
 OTHERS = "transferred from published nccl-tests and rccl-tests tables of other machines"
 
@@ -122,4 +123,6 @@ class _Part:
         times = expected(kernel.op, kernel.sizes["bytes"], group, rates, paths(), start)
         name = "+".join(link.name for link in links)
         basis = f"{OTHERS if group.inner.latency.value() is None else OWN} (collectives over {name})"
+        if np.any(group.applies & (group.ranks > MOST_RANKS)):
+            basis = f"{basis}, extrapolated beyond their {MOST_RANKS} ranks"
         return cls(name, basis, group.applies, vars(times))

@@ -40,7 +40,7 @@ def predict_matmul(
     dtype_bytes: float = 2,
     peak_tflops: float = 989,
     hbm_tbps: float = 3.35,
-    realistic_eff: float = EFFICIENCY,
+    realistic_eff: Array = EFFICIENCY,
 ) -> SimplePrediction:
     """C[M,N] = A[M,K] B[K,N] on an H100 SXM in fp16, or by other figures; arrays welcome.
 
@@ -51,15 +51,18 @@ def predict_matmul(
     given = {"M": M, "N": N, "K": K, "dtype_bytes": dtype_bytes, "peak_tflops": peak_tflops, "hbm_tbps": hbm_tbps}
     sizes = {name: np.asarray(value, dtype=np.float64) for name, value in given.items()}
     for name, values in sizes.items():
+        if not values.size:
+            raise InputError(f"{name} must be a positive, finite number, got no value")
         positive(name, float(values.min()))
         positive(name, float(values.max()))
-    if not 0 < realistic_eff <= 1:
+    efficiency = np.asarray(realistic_eff, dtype=np.float64)
+    if not np.all((efficiency > 0) & (efficiency <= 1)):
         raise InputError(f"realistic_eff must lie in (0, 1], got {realistic_eff}")
     m, n, k = sizes["M"], sizes["N"], sizes["K"]
     peak, bandwidth = peak_tflops * TERA, hbm_tbps * TERA
     flops, moved = 2 * m * n * k, (m * k + k * n + m * n) * dtype_bytes
     at = np.asarray(intensity(flops, moved))
-    time = np.asarray(flops / (attainable(at, peak, bandwidth) * realistic_eff)) * 1e6
+    time = np.asarray(flops / (attainable(at, peak, bandwidth) * efficiency)) * 1e6
     side = np.where(at > ridge(peak, bandwidth), 0, 1)
     return SimplePrediction(
         scalar_or_array(at), label(np.where(time < OVERHEAD_US, 2, side), REGIMES), scalar_or_array(time)
@@ -72,4 +75,6 @@ def efficiency_warning(efficiency: float | None) -> str:
     if efficiency is None or low <= efficiency <= high:
         return ""
     usual = f"outside {low} to {high}, the range of tuned kernels"
-    return f"efficiency {efficiency:.3g} is {usual}: `ridgeline ledger efficiency` gives the one of settled predictions"
+    return (
+        f"efficiency {efficiency:.15g} is {usual}: `ridgeline ledger efficiency` gives the one of settled predictions"
+    )

@@ -87,8 +87,11 @@ def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: A
         times = bound(op(**{**fixed, op.grows: sizes}), machine, **options)
         return np.broadcast_to(np.asarray(times.compute_time) >= np.asarray(times.memory_time), sizes.shape)
 
+    least = 1.0
+    if fixed.get("active") is not None:  # so many experts need tokens enough to reach them
+        least = float(math.ceil(fixed["active"] / fixed["topk"]))
     most = min(MAX_SIZE, float(fixed["seq_kv"]) if over_keys else MAX_SIZE)
-    turn = _first_size(compute_bound, 1.0, most)
+    turn = _first_size(compute_bound, least, most)
     if math.isinf(turn):
         return TurningPoint(op.grows, turn)
     single = predict(op(**{**fixed, op.grows: turn}), machine, **options).bounds

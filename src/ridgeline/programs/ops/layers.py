@@ -103,8 +103,10 @@ def _experts_hit(
         raise InputError("moe: topk must not exceed experts")
     most = np.minimum(experts, tokens * topk)
     if active is not None:
-        if np.any((np.asarray(active) > most) | (np.asarray(active) < topk)):
-            raise InputError("moe: active experts must lie between topk and the smaller of experts and tokens x topk")
+        asked, fewest, largest = (np.ravel(value) for value in np.broadcast_arrays(active, topk, most))
+        for case in np.flatnonzero((asked > largest) | (asked < fewest))[:1]:
+            between = "active experts must lie between topk and the smaller of experts and tokens x topk"
+            raise InputError(f"moe: {between}: {fewest[case]:.0f} to {largest[case]:.0f}, got {asked[case]:.0f}")
         return active, "active", "routing given by the active experts"
     # one of the topk choices of a token hits an expert with probability topk/experts, and tokens choose independently
     uniform = np.clip(experts * (1 - (1 - topk / experts) ** tokens), topk, most)  # rounding aside
