@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.bound import Bound
 from ..core.families import TimeItem
@@ -22,6 +23,7 @@ from .ordering import ordering_ends, ordering_time, orders
 
 # Families of copies from and to host memory that is not pinned.
 PAGEABLE, TO_PAGEABLE = "pageable", "to_pageable"
+STEPS_IN_TURN = "steps one after the other"  # what sorts, selections and prefix sums wait for
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,12 @@ def _ordering(bound: Bound, given: float | None) -> Array:
     return ordering_time(bound) if given is None else 0.0
 
 
+def ordering_decides(bound: Bound, given: float | None = None) -> NDArray[np.bool_]:
+    """Whether the steps that follow each other take longer than any term of the roofline and than the launches."""
+    others = np.maximum(_slowest(bound, given), bound.launch * _launches(bound))
+    return np.asarray(_ordering(bound, given) > others)
+
+
 def flat_end(bound: Bound, end: str, usual: float, given_launch: bool, given: float | None = None) -> Array:
     """An end of the interval over the time, `usual` without ordering and an assumed launch."""
     launch, assumed = bound.launch * _launches(bound), bound.machine.launch.value() is None and not given_launch
@@ -119,7 +127,7 @@ def flat_items(bound: Bound, flat: Array, time: Array) -> tuple[TimeItem, ...]:
     """Where an expected `time` goes whose flat form gives `flat`."""
     floor = np.minimum(bound.floor, flat)
     lost = np.maximum(time - bound.launch * _launches(bound) - floor, 0.0)
-    waiting = "steps one after the other" if orders(bound) else "below peak rate"
+    waiting = STEPS_IN_TURN if orders(bound) else "below peak rate"
     return (
         TimeItem("floor", "main", floor),
         TimeItem(waiting, "other", lost),

@@ -16,7 +16,7 @@ from ...core.units import percent as share
 from ...core.units import show, span_text, time_unit
 from ...core.work import WRITE
 from ...prediction.answer import Answer, CeilingRow, first_number
-from ...prediction.answer_line import unit_name
+from ...prediction.answer_line import LATENCY, sides, unit_name
 from ...prediction.next_move import next_move
 from ...prediction.predict import RESULTS, plain
 from ...programs.ops import OPS
@@ -123,6 +123,8 @@ def rows_table(answer: Answer, limit: int | None = None, data: bool = False) -> 
     else:
         short = [] if np.all(answer.bound.fits is None or answer.bound.fits) else ["fits"]
         shown += columns("interval", "bound", "limiter", *shares, *intensity, *short)
+        for row, side in zip(rows, np.broadcast_to(sides(answer.prediction), (count,)), strict=False):
+            row |= {"bound": LATENCY, "limiter": "steps"} if side == LATENCY else {}  # as the answer line says
     notes = [] if data else [f"time: {answer.prediction.expected[0].basis}"]
     notes += answer.support_notes
     notes += [f"{count - len(rows):,} more rows: use --json or --out FILE"] if count > len(rows) else []
