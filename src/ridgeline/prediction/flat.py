@@ -3,7 +3,8 @@
     time = max over terms of amount / (ceiling x efficiency) + launch latency x launches
 
 Sorts, selections and prefix sums take the steps that follow each other at least (`ordering`).
-The fractions are of the stated ceilings, also where ceilings were measured, because a measurement makes no kernel faster.
+The fractions are of the stated ceilings, also where ceilings were measured, because a measurement makes no kernel faster; of a CPU,
+whose peaks nobody states, they are of the derived ones.
 """
 
 from __future__ import annotations
@@ -51,11 +52,17 @@ def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficienc
     if term.ceiling.kind != "measured":
         return _of_stated(bound, name)
     copied = any(name == link.name for link in bound.machine.links)
-    if copied or term.ceiling.stated is None:
+    limit, kind = term.ceiling.stated, "stated"
+    peak = bound.machine.peaks.get(name)
+    if (
+        limit is None and peak is not None
+    ):  # nobody states those of a CPU; chains of FMAs reach what its clock gives, kernels do not
+        limit, kind = peak.derived, "derived"
+    if copied or limit is None:
         return Efficiency(1.0, "measured ceilings include the loss")
     usual = _of_stated(bound, name)
-    reached = np.minimum(usual.value * term.ceiling.stated / term.rate, 1.0)
-    return Efficiency(reached, f"{usual.why}, of the stated figure")
+    reached = np.minimum(usual.value * limit / term.rate, 1.0)
+    return Efficiency(reached, f"{usual.why}, of the {kind} figure")
 
 
 def _of_stated(bound: Bound, name: str) -> Efficiency:
