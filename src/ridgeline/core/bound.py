@@ -26,6 +26,12 @@ from .work import LINK, Array, Work, largest
 
 MAX_SPREAD = 0.2  # of a measured ceiling; one above it gets a note
 BOUNDS = ("compute", "memory", "overhead", "balanced")
+BALANCED = BOUNDS[-1]
+
+
+def bound_words(side: str) -> str:
+    """`memory-bound`, but `balanced` alone."""
+    return side if side == BALANCED else f"{side}-bound"
 
 
 @dataclass(frozen=True)

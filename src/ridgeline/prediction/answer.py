@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bound import Bound
+from ..core.bound import Bound, bound_words
 from ..core.documents import to_document
 from ..core.errors import InputError
 from ..core.machine import Machine
@@ -124,7 +124,7 @@ class Answer:
     def _summary(self) -> str:
         times = np.ravel(self.prediction.time)
         counts = Counter(np.ravel(np.broadcast_to(sides(self.prediction), times.shape)).tolist())
-        names = {side: side if side == "balanced" else f"{side}-bound" for side in counts}
+        names = {side: bound_words(side) for side in counts}
         bounds = f"all {next(iter(names.values()))}" if len(counts) == 1 else _listing(counts, names)
         text = f"{self.prediction.count:,} cases: {show(float(times.min()), 's')} to {show(float(times.max()), 's')}; {bounds}"
         return f"{text}; {self.turning_text}" if self.turning is not None else text

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.bound import bound_words
 from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
 from ...core.machine import ANY, MAIN
@@ -166,7 +167,7 @@ def cases_lines(rows: list[dict[str, Any]], count: int) -> list[str]:
         return [f"{title}: none could be predicted"]
     times = [row["time_us"] * 1e-6 for row in known]
     sides = Counter(str(row["bound"]) for row in known)
-    bounds = ", ".join(f"{number} {side if side == 'balanced' else f'{side}-bound'}" for side, number in sides.items())
+    bounds = ", ".join(f"{number} {bound_words(side)}" for side, number in sides.items())
     failed = f"; {len(rows) - len(known)} could not be predicted" if len(known) < len(rows) else ""
     machines = ", ".join(dict.fromkeys(str(row["machine"]) for row in known))
     kinds = ", ".join(dict.fromkeys(str(row["ceilings"]) for row in known))
