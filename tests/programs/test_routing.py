@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 
 import ridgeline as rl
 from ridgeline.core.errors import InputError
+from ridgeline.machines.load import load
+from ridgeline.prediction.answer import answer
 from ridgeline.programs import ops
+from ridgeline.programs.ops import find
 from strategies import law
 
 LAYER = {"hidden": 2048, "inter": 768}
@@ -78,3 +81,12 @@ def test_time_follows_the_experts_that_are_read() -> None:
 def test_impossible_loads(active: int) -> None:
     with pytest.raises(InputError, match="active experts must lie between topk and the smaller of"):
         ops.moe(tokens=32, experts=64, topk=2, active=active, **LAYER)
+
+
+@pytest.mark.parametrize("active", [3, 40, 64])
+def test_a_given_load_is_answered_though_fewer_tokens_could_not_reach_it(active: int) -> None:
+    """The command looked for the number of tokens that is compute-bound, tried one token, and refused the load it was given."""
+    values = {"tokens": 32, "experts": 64, "topk": 2, "active": active, **LAYER}
+    made = answer(find("moe"), values, load("h100-sxm"))
+    assert made.turning is None
+    assert float(made.prediction.time) > 0

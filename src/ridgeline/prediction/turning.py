@@ -83,6 +83,9 @@ def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: A
     if fixed.get("tile") is not None or fixed.get("traffic", "compulsory") != "compulsory":
         return None  # whole tiles make the intensity a saw-tooth, which crosses the ridge more than once
 
+    if fixed.get("active") is not None:
+        return None  # that many experts get so many tokens; other numbers of tokens reach other numbers of experts
+
     def compute_bound(sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
         times = bound(op(**{**fixed, op.grows: sizes}), machine, **options)
         return np.broadcast_to(np.asarray(times.compute_time) >= np.asarray(times.memory_time), sizes.shape)
