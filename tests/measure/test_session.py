@@ -72,6 +72,23 @@ def test_measuring_again_keeps_the_calibration(place: Path) -> None:
     assert (kept.coefficients["launch"], kept.source) == (1e-6, "timed on this machine")
 
 
+def test_a_calibration_on_a_busy_machine_keeps_the_families_that_it_could_not_time(place: Path) -> None:
+    """One with all cores taken fitted rows and streams alone, and a GEMM was then predicted at the peak, at less than half its time."""
+    measured = session.measure("cpu", True, lambda *step: None)
+    assert measured.machine is not None
+
+    def calibrated(launch: float, *families: str) -> session.Measured:
+        fitted = {
+            Key(name, "fp32"): Fitted({"launch": launch}, 0.1, 0.2, 0.9, 1.1, 30, f"{launch}") for name in families
+        }
+        return replace(measured, machine=replace(measured.machine, fitted=fitted))  # type: ignore[type-var]
+
+    session.keep(calibrated(1e-6, "gemm", "rows"))
+    session.keep(calibrated(2e-6, "rows"))
+    kept = {key.family: row.coefficients["launch"] for key, row in load_file(place).fitted.items()}
+    assert kept == {"gemm": 1e-6, "rows": 2e-6}
+
+
 def test_a_provisional_measurement_is_not_saved_over_a_better_one(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session.keep(session.measure("cpu", True, lambda *step: None))
     noisy = replace(READ, samples=(0.2, 0.4), settings={**READ.settings, "mix": "read"})

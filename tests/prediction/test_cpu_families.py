@@ -193,3 +193,15 @@ def test_a_format_that_was_not_timed_takes_fp32_on_a_cpu_and_on_a_gpu_where_byte
     assert select(replace(CPU, kind="gpu", fitted=fitted), key) is not None
     rows = {Key("rows", "fp32", op="softmax"): row}
     assert select(replace(CPU, kind="gpu", fitted=rows), Key("rows", "bf16", op="softmax")) is None
+
+
+def test_a_product_without_timings_does_not_run_at_the_rate_of_fma_chains() -> None:
+    """A machine that was too busy to time its products answered 100 % of roofline; they took 2.4 times as long, outside the interval."""
+    peak = Figure("flop/s", derived=80e9, derivation="clock", measured=79e9, measurement="a test", source="a test")
+    machine = replace(CPU, peaks={"vector.fp32": peak})
+    made = rl.predict(rl.ops.gemm(m=1024, n=1024, k=1024, dtype="fp32"), machine)
+    assert made.time == pytest.approx(2 * 1024**3 / (0.78 * 80e9), rel=0.01)  # the usual share of what the clock gives
+    assert made.high > 2.4 * made.floor
+    assert str(made.expected[0].confidence).endswith("; `ridgeline measure cpu --calibrate` times them")
+    streamed = rl.predict(rl.ops.stream_triad(n=10**8, dtype="fp32"), machine)
+    assert streamed.efficiency > 0.99  # a measured bandwidth is what kernels get

@@ -157,3 +157,13 @@ def test_a_machine_that_has_the_format_converts_nothing() -> None:
     layer = torch.nn.Linear(64, 60).to(torch.bfloat16)
     made = rl.predict(rl.trace(layer, torch.randn(30, 64, dtype=torch.bfloat16)), "a100-sxm-80gb")
     assert "computed in fp32" not in str(made)
+
+
+def test_data_that_a_cache_cannot_hold_are_said_not_to_fit_it() -> None:
+    """6 GB were resident in the 63 MB of an L2 without a word."""
+    (note,) = [text for text in rl.predict(rl.ops.add(n=1e9), "h200-sxm", resident="l2").notes if "holds" in text]
+    assert note == "needs 6 GB and L2 holds 62.9 MB: the time is as if all of it were there"
+    sweep = rl.predict(rl.ops.add(n=np.array([1e6, 1e9])), "h200-sxm", resident="l2")
+    assert any(text.startswith("1 of 2 cases need up to 6 GB and L2 holds") for text in sweep.notes)
+    assert not any("holds" in text for text in rl.predict(rl.ops.add(n=1e6), "h200-sxm", resident="l2").notes)
+    assert not any("holds" in text for text in rl.predict(rl.ops.add(n=1e9), "h200-sxm").notes)

@@ -11,6 +11,7 @@ import ridgeline as rl
 from ridgeline.core.families import Key, formula
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.machines.files import names
+from ridgeline.prediction.answer_line import answer_line, sides
 from ridgeline.prediction.host import graph_node_share
 
 WITHOUT_TIMINGS = [name for name in names() if rl.machine(name).kind != "gpu"]
@@ -87,3 +88,15 @@ def test_a_sort_without_any_timing_is_a_guess_and_says_so(name: str) -> None:
 def test_only_gpus_replay_graphs() -> None:
     assert graph_node_share(rl.machine("h200-sxm")) < 1.0
     assert {graph_node_share(rl.machine(name)) for name in WITHOUT_TIMINGS} == {1.0}
+
+
+def test_a_sort_that_waits_for_its_comparisons_is_neither_memory_nor_launch_bound() -> None:
+    """Its comparisons took 94 % of the expected time, and the answer was `memory-bound (DDR)`, or `overhead-bound (launch)` for fewer rows."""
+    for rows in (100, 1000):
+        made = rl.predict(rl.ops.sort(rows=rows, cols=1000), "xeon-8480plus")
+        assert " · latency-bound (steps one after the other) · " in answer_line(made)
+    assert "overhead-bound (launch)" in answer_line(rl.predict(rl.ops.sort(rows=1, cols=10), "xeon-8480plus"))
+    flat = rl.predict(rl.ops.sort(rows=1000, cols=1000), "xeon-8480plus", efficiency=0.8)
+    assert "memory-bound (DDR)" in answer_line(flat)  # the caller's efficiency is of bytes alone
+    several = rl.predict(rl.ops.sort(rows=np.array([1, 1000]), cols=np.array([10, 1000])), "xeon-8480plus")
+    assert sides(several).tolist() == ["overhead", "latency"]

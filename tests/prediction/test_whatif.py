@@ -618,3 +618,13 @@ def test_the_table_tells_time_gain_and_reason() -> None:
     text = table.text()
     assert "2 compute x2: hbm is the limiter (memory-bound) and is not affected" in text
     assert "kernel takes 50 % of the program time: program speedup is at most 2x (Amdahl)" in text
+
+
+def test_a_balanced_case_is_not_balanced_bound_and_a_sort_is_not_limited_by_its_bytes() -> None:
+    """`whatif` said `hbm is the limiter (balanced-bound)`, and of a sort that twice the bandwidth does not affect the bandwidth."""
+    balanced = chain("bandwidth=1.001", case("gemm", rl.machine("h100-sxm"), m=345, n=4096, k=4096))
+    assert balanced[0].bound_words == "balanced"
+    assert balanced[1].why == "hbm is the limiter (balanced); then tensor.bf16 takes as long"
+    waits = chain("bandwidth=2", case("sort", rl.machine("grace"), rows=1000, cols=1000))
+    assert waits[0].bound_words == "latency-bound"
+    assert waits[1].why == "steps one after the other take most of the time (latency-bound)"

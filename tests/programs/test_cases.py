@@ -47,6 +47,10 @@ def test_a_row_of_text_and_a_row_of_values_bind_alike() -> None:
         ({"m": 8, "n": " ", "k": 8}, "column n: gemm needs it and it is empty"),
         ({"m": 8, "n": 8, "k": float("nan")}, "column k: gemm needs it and it is empty"),
         ({"m": 8, "n": 8, "k": "x"}, "column k: must be a whole number of at least 1, got 'x'"),
+        (
+            {"m": 8, "n": 8, "k": "1e30"},
+            r"column k: must be a whole number of at least 1, got '1e30' \(at most 2\^53 = 9007199254740992, ",
+        ),
         ({"m": 8, "n": 8, "k": [8, 16]}, r"column k: must be a whole number of at least 1, got a list of 2"),
         ({"m": 8, "n": 8, "k": 8, "beta": "maybe"}, "column beta: must be yes or no, got 'maybe'"),
         ({"m": 8, "n": 8, "k": 8, "dtype": "bf61"}, "column dtype: unknown dtype 'bf61': did you mean bf16"),

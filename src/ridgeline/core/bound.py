@@ -26,6 +26,12 @@ from .work import LINK, Array, Work, largest
 
 MAX_SPREAD = 0.2  # of a measured ceiling; one above it gets a note
 BOUNDS = ("compute", "memory", "overhead", "balanced")
+BALANCED = BOUNDS[-1]
+
+
+def bound_words(side: str) -> str:
+    """`memory-bound`, but `balanced` alone."""
+    return side if side == BALANCED else f"{side}-bound"
 
 
 @dataclass(frozen=True)
@@ -260,9 +266,21 @@ def bound(
     if PROVISIONAL in machine.conditions and any(term.ceiling.kind == "measured" for term in terms.values()):
         again = f"run `ridgeline measure {'cpu' if machine.kind == 'cpu' else 'cuda'}` on a quiet machine"
         notes.append(Note(PROVISIONAL, f"provisional ceilings ({machine.conditions[PROVISIONAL]}): {again}"))
+    if resident is not None and resident in terms:
+        notes += _too_large_for(machine, resident, work)
     for name, term in terms.items():
         spread = term.ceiling.uncertainty
         if term.ceiling.kind == "measured" and spread > MAX_SPREAD:
             noise = f"{name} ceiling is noisy (+/-{percent(spread)})"
             notes.append(f"{noise}: kernels bound by it may run that much faster; run `ridgeline measure` again")
     return Bound(work, machine, terms, launch, ceilings, tuple(notes))
+
+
+def _too_large_for(machine: Machine, resident: str, work: Work) -> list[str]:
+    """That the data cannot sit at the level that they are said to sit at."""
+    total, sizes = machine.level(resident).total, np.ravel(work.footprint)
+    if total is None or np.all(sizes <= total):
+        return []
+    cases = f"{np.count_nonzero(sizes > total):,} of {sizes.size:,} cases need up to" if sizes.size > 1 else "needs"
+    holds = f"{resident.upper()} holds {show(total, 'B', 3)}"
+    return [f"{cases} {show(float(sizes.max()), 'B', 3)} and {holds}: the time is as if all of it were there"]

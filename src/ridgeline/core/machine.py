@@ -28,7 +28,7 @@ ANY = "peak"  # the peak of a two-number machine answers for every engine and dt
 MAIN = "main"  # what Work calls the outermost memory, whatever the machine calls it
 
 # Share of the bytes that a measured access mix writes; kernels lie between them.
-WRITE_SHARE = {"read": 0.0, "add": 1 / 3, "triad": 1 / 3, "scale": 1 / 2, "copy": 1 / 2, "write": 1.0}
+WRITE_SHARE = {"read": 0.0, "add": 1 / 3, "triad": 1 / 3, "scale": 1 / 2, "copy": 1 / 2, "write": 1.0, "write_nt": 1.0}
 
 
 Part = TypeVar("Part", Level, Link)

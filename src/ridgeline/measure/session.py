@@ -180,8 +180,8 @@ def keep(measured: Measured, say: Callable[[str], None] = lambda text: None) -> 
                 f"run `ridgeline measure {measured.what}` on a quiet machine, or write this one with --out FILE"
             )
             continue
-        if saved and not machine.fitted:  # library kernels are timed only with --calibrate: keep the last calibration
-            machine = replace(machine, fitted=saved.fitted)
+        if saved:  # library kernels are timed only with --calibrate, and on a busy machine not all of them
+            machine = replace(machine, fitted={**saved.fitted, **machine.fitted})
         # a run that was stopped does not take away what an earlier one measured
         store(merge(machine, saved) if was_stopped(measured) and saved else machine, file)
         written.append(file)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bound import Bound
+from ..core.bound import Bound, bound_words
 from ..core.documents import to_document
 from ..core.errors import InputError
 from ..core.machine import Machine
@@ -19,7 +19,7 @@ from ..core.terms import Term
 from ..core.units import percent, show
 from ..core.version import __version__
 from ..programs.ops import Op
-from .answer_line import answer_line, unit_name
+from .answer_line import answer_line, sides, unit_name
 from .flat import efficiency
 from .plain import plain
 from .predict import Prediction, predict
@@ -124,9 +124,9 @@ class Answer:
     @property
     def _summary(self) -> str:
         times = np.ravel(self.prediction.time)
-        sides = Counter(np.ravel(np.broadcast_to(self.bound.bound, times.shape)).tolist())
-        names = {side: side if side == "balanced" else f"{side}-bound" for side in sides}
-        bounds = f"all {next(iter(names.values()))}" if len(sides) == 1 else _listing(sides, names)
+        counts = Counter(np.ravel(np.broadcast_to(sides(self.prediction), times.shape)).tolist())
+        names = {side: bound_words(side) for side in counts}
+        bounds = f"all {next(iter(names.values()))}" if len(counts) == 1 else _listing(counts, names)
         text = f"{self.prediction.count:,} cases: {show(float(times.min()), 's')} to {show(float(times.max()), 's')}; {bounds}"
         return f"{text}; {self.turning_text}" if self.turning is not None else text
 

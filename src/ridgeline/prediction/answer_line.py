@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from ..core.machine import ANY, Machine
 from ..core.units import counted, percent, show_interval
+from .flat import STEPS_IN_TURN, ordering_decides
 from .plain import plain
 from .predict import Prediction
 
 SURE = 0.95  # a bound is given with its confidence below this
+LATENCY = "latency"
 SPELLED = {
     "nvlink": "NVLink",
     "pcie": "PCIe",
@@ -24,9 +31,19 @@ def unit_name(machine: Machine, limiter: str) -> str:
     return limiter.upper() if level and limiter != "memory" else SPELLED.get(limiter, limiter)
 
 
+def sides(prediction: Prediction) -> NDArray[Any]:
+    """What bounds each case of a step: that of the roofline, but `latency` where steps that follow each other take longer than all else."""
+    bound, expected = prediction.bounds[0], prediction.expected[0]
+    if expected.kernels:  # timed, or lent by what was: no term of its time is the ordering
+        return np.asarray(bound.bound)
+    return np.where(ordering_decides(bound, expected.given_efficiency), LATENCY, bound.bound)
+
+
 def bound_text(prediction: Prediction, index: int = 0) -> str:
     """`memory-bound (HBM)`; below 95 % with the confidence in it, near the ridge with that in either side."""
     bound = prediction.bounds[0]
+    if str(plain(sides(prediction), index)) == LATENCY:
+        return f"{LATENCY}-bound ({STEPS_IN_TURN})"
     side, sure = str(plain(bound.bound, index)), float(plain(bound.confidence, index))
     if side == "balanced":
         compute = plain(bound.compute_time, index) >= plain(bound.memory_time, index)

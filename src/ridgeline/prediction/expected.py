@@ -35,6 +35,7 @@ from .ordering import ordering_basis
 
 NOT_CALIBRATED = f"{UNCALIBRATED}: usual shares of the stated ceilings"
 MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"
+TIME_THEM = "; `ridgeline measure cpu --calibrate` times them"  # no sorts, which it does not know
 GIVEN_EFFICIENCY = "efficiency given by the caller"
 TRANSFORMED = (
     "the timed kernels transform the images (Winograd, FFT) and beat the roofline, which counts direct products"
@@ -233,8 +234,13 @@ class Expected:
     def _flat_basis(self) -> str:
         if self.collectives:
             return "; ".join(dict.fromkeys(collective.basis for collective in self.collectives))
-        ceilings = MEASURED_CEILINGS if self.bound.kinds == "measured" else NOT_CALIBRATED
-        return self._no_backend + ceilings + ordering_basis(self.bound)
+        ceilings, steps = (
+            MEASURED_CEILINGS if self.bound.kinds == "measured" else NOT_CALIBRATED,
+            ordering_basis(self.bound),
+        )
+        if ceilings == MEASURED_CEILINGS and self.bound.machine.kind == "cpu":
+            ceilings += "" if steps else TIME_THEM
+        return self._no_backend + ceilings + steps
 
     @property
     def _no_backend(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bound import bound_words
 from ..core.errors import RidgelineError
 from ..core.machine import Machine
 from ..core.timeline import Call
@@ -133,7 +134,7 @@ def _cells(operator: Operator) -> tuple[str, ...]:
     cells += [show(row["flops"], "flop"), show(row["bytes"], "B")]
     cells.append(f"AI {show(row['intensity'], 'flop/B')}" if row["intensity"] is not None else "")
     if "time_us" in row:
-        cells += [show(row["time_us"] / 1e6, "s", 3), f"{row['bound']}-bound" if row["bound"] else ""]
+        cells += [show(row["time_us"] / 1e6, "s", 3), bound_words(row["bound"]) if row["bound"] else ""]
     return tuple(cells)
 
 

@@ -3,7 +3,8 @@
     time = max over terms of amount / (ceiling x efficiency) + launch latency x launches
 
 Sorts, selections and prefix sums take the steps that follow each other at least (`ordering`).
-The fractions are of the stated ceilings, also where ceilings were measured, because a measurement makes no kernel faster.
+The fractions are of the stated ceilings, also where ceilings were measured, because a measurement makes no kernel faster; of a CPU,
+whose peaks nobody states, they are of the derived ones.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.bound import Bound
 from ..core.families import TimeItem
@@ -22,6 +24,7 @@ from .ordering import ordering_ends, ordering_time, orders
 
 # Families of copies from and to host memory that is not pinned.
 PAGEABLE, TO_PAGEABLE = "pageable", "to_pageable"
+STEPS_IN_TURN = "steps one after the other"  # what sorts, selections and prefix sums wait for
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,17 @@ def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficienc
     if term.ceiling.kind != "measured":
         return _of_stated(bound, name)
     copied = any(name == link.name for link in bound.machine.links)
-    if copied or term.ceiling.stated is None:
+    limit, kind = term.ceiling.stated, "stated"
+    peak = bound.machine.peaks.get(name)
+    if (
+        limit is None and peak is not None
+    ):  # nobody states those of a CPU; chains of FMAs reach what its clock gives, kernels do not
+        limit, kind = peak.derived, "derived"
+    if copied or limit is None:
         return Efficiency(1.0, "measured ceilings include the loss")
     usual = _of_stated(bound, name)
-    reached = np.minimum(usual.value * term.ceiling.stated / term.rate, 1.0)
-    return Efficiency(reached, f"{usual.why}, of the stated figure")
+    reached = np.minimum(usual.value * limit / term.rate, 1.0)
+    return Efficiency(reached, f"{usual.why}, of the {kind} figure")
 
 
 def _of_stated(bound: Bound, name: str) -> Efficiency:
@@ -100,6 +109,12 @@ def _ordering(bound: Bound, given: float | None) -> Array:
     return ordering_time(bound) if given is None else 0.0
 
 
+def ordering_decides(bound: Bound, given: float | None = None) -> NDArray[np.bool_]:
+    """Whether the steps that follow each other take longer than any term of the roofline and than the launches."""
+    others = np.maximum(_slowest(bound, given), bound.launch * _launches(bound))
+    return np.asarray(_ordering(bound, given) > others)
+
+
 def flat_end(bound: Bound, end: str, usual: float, given_launch: bool, given: float | None = None) -> Array:
     """An end of the interval over the time, `usual` without ordering and an assumed launch."""
     launch, assumed = bound.launch * _launches(bound), bound.machine.launch.value() is None and not given_launch
@@ -119,7 +134,7 @@ def flat_items(bound: Bound, flat: Array, time: Array) -> tuple[TimeItem, ...]:
     """Where an expected `time` goes whose flat form gives `flat`."""
     floor = np.minimum(bound.floor, flat)
     lost = np.maximum(time - bound.launch * _launches(bound) - floor, 0.0)
-    waiting = "steps one after the other" if orders(bound) else "below peak rate"
+    waiting = STEPS_IN_TURN if orders(bound) else "below peak rate"
     return (
         TimeItem("floor", "main", floor),
         TimeItem(waiting, "other", lost),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.bound import bound_words
 from ..core.notes import ASSUMED, of_kind
 from ..core.units import percent, show, show_interval
 from ..core.work import Array
@@ -49,7 +50,7 @@ def _sweep_lines(prediction: Prediction) -> list[str]:
     for row in prediction.rows(MAX_LINES):
         sizes = " ".join(f"{name}={value}" for name, value in row["shape"].items())
         times = show_interval(*(row[key] / 1e6 for key in ("time_us", "low_us", "high_us")))
-        bound = f"{row['bound']}-bound" if row["bound"] != "balanced" else "balanced"
+        bound = bound_words(row["bound"])
         lines.append(
             f"  {work.name} {sizes}: {times} · {bound} ({unit_name(prediction.machine, row['limiter'])}) · {percent(row['efficiency'])} of roofline"
         )

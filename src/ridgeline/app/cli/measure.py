@@ -16,7 +16,7 @@ import click
 from ...core.errors import InputError
 from ..last_resort import INTERRUPTED
 from .echo import echo
-from .options import PATH, json_output, picture_output, refuse, verbose_option
+from .options import PATH, json_output, not_blank, picture_output, refuse, verbose_option
 from .present import Output, Result, check_suffix, terminal_size
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def merge(first: Path, second: Path, target: Path, output: Output) -> None:
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
-    "--on", "on", metavar="cpu|cuda|MACHINE",
+    "--on", "on", metavar="cpu|cuda|MACHINE", callback=not_blank,
     help="Device (default: a CUDA GPU where torch sees one); for a program, the machine to predict for.",
 )  # fmt: skip
 @click.option("--full", is_flag=True, help="Measure the ceilings at length instead of quickly.")

@@ -103,6 +103,14 @@ verbose_option = click.option("-v", "--verbose", is_flag=True, help="Details bel
 picture_output = output_options(PICTURE_OR_DATA, theme=True)
 
 
+def not_blank(context: click.Context, option: click.Parameter, value: Any) -> Any:
+    """The value of an option; an empty one is the shell variable that was not set, and must not mean the default."""
+    texts = value if isinstance(value, tuple) else (value,)
+    if any(text is not None and not text.strip() for text in texts):
+        raise InputError(f"{option.opts[0]} is empty; give it a value, or leave it out")
+    return value
+
+
 @dataclass(frozen=True)
 class MachineOptions:
     """The machine that the options name, and the figures they give instead of its own."""
@@ -183,14 +191,16 @@ UNITS = {
 }
 
 FIGURES: dict[str, Decorator] = {
-    "peak": click.option("--peak", metavar="RATE", help="A peak such as '989 TFLOP/s'."),
-    "bandwidth": click.option("--bandwidth", metavar="RATE", help="A main-memory bandwidth such as '3.35 TB/s'."),
-    "launch": click.option("--launch", metavar="TIME", help="Launch latency, such as '8 us'."),
+    "peak": click.option("--peak", metavar="RATE", callback=not_blank, help="A peak such as '989 TFLOP/s'."),
+    "bandwidth": click.option(
+        "--bandwidth", metavar="RATE", callback=not_blank, help="A main-memory bandwidth such as '3.35 TB/s'."
+    ),
+    "launch": click.option("--launch", metavar="TIME", callback=not_blank, help="Launch latency, such as '8 us'."),
 }
 
 machine_options = grouped(
     "machine", MachineOptions,
-    on=click.option("--on", "on", metavar="MACHINE", help="A machine of the catalog, a .toml file, or `here` (default: this machine, once measured)."),
+    on=click.option("--on", "on", metavar="MACHINE", callback=not_blank, help="A machine of the catalog, a .toml file, or `here` (default: this machine, once measured)."),
     **FIGURES,
 )  # fmt: skip
 
@@ -203,7 +213,7 @@ def load_machines(on: Sequence[str], **figures: str | None) -> list[Machine]:
     return [MachineOptions(name, **figures).load() for name in names]
 
 
-ON_MACHINES = click.option("--on", "on", metavar="MACHINE", multiple=True, help="A machine as of other commands; several side by side with commas, or given again.")  # fmt: skip
+ON_MACHINES = click.option("--on", "on", metavar="MACHINE", multiple=True, callback=not_blank, help="A machine as of other commands; several side by side with commas, or given again.")  # fmt: skip
 machines_options = grouped("machines", load_machines, on=ON_MACHINES, **FIGURES)
 # for commands that may need none: the machines are loaded when they are asked for
 later_machines_options = grouped("load_asked", lambda **words: partial(load_machines, **words), on=ON_MACHINES, **FIGURES)  # fmt: skip
@@ -212,9 +222,9 @@ model_options = grouped(
     "model", dict,
     ceilings=click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP),
     engine=click.option("--engine", type=click.Choice(["vector", "tensor", "tensor-sparse"]), help="Engine for matrix products."),
-    resident=click.option("--resident", metavar="LEVEL", help="Cache level that already holds the data, such as l2."),
+    resident=click.option("--resident", metavar="LEVEL", callback=not_blank, help="Cache level that already holds the data, such as l2."),
     efficiency=click.option("--efficiency", type=float, help="One efficiency for every ceiling, such as 0.78."),
-    backend=click.option("--backend", metavar="NAME", help="Library whose kernels to predict, such as vllm-0.24.0."),
+    backend=click.option("--backend", metavar="NAME", callback=not_blank, help="Library whose kernels to predict, such as vllm-0.24.0."),
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from .options import (
     format_options,
     machine_options,
     model_options,
+    not_blank,
     picture_output,
     quantity,
     refuse,
@@ -220,7 +221,9 @@ def cases_picture(
 @click.command("eval")
 @click.argument("cases", type=PATH)
 @machine_options
-@click.option("--backend", metavar="NAME", help="Library that the cases ran on, unless a column names it.")
+@click.option(
+    "--backend", metavar="NAME", callback=not_blank, help="Library that the cases ran on, unless a column names it."
+)
 @picture_output
 def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: Output) -> None:
     """Score predictions against measured times.

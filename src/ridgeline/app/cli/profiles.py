@@ -11,7 +11,7 @@ import click
 
 from ...core.errors import InputError
 from .echo import echo
-from .options import PATH, format_option, fraction, json_output, output_options, refuse, verbose_option
+from .options import PATH, format_option, fraction, json_output, not_blank, output_options, refuse, verbose_option
 from .present import Output, Result, present
 
 if TYPE_CHECKING:
@@ -37,7 +37,13 @@ class _Import(click.Command):
 @click.command("import", cls=_Import)
 @click.argument("file", type=PATH)
 @format_option
-@click.option("--on", "on", metavar="MACHINE", help="Put every kernel on the roofline of this machine and diagnose it.")
+@click.option(
+    "--on",
+    "on",
+    metavar="MACHINE",
+    callback=not_blank,
+    help="Put every kernel on the roofline of this machine and diagnose it.",
+)
 @verbose_option
 @output_options("Write a file: .json .csv .md (data); with --on also .svg .png .pdf .html (picture).", theme=True)
 def import_file(file: Path, form: str | None, on: str | None, verbose: bool, output: Output) -> None:

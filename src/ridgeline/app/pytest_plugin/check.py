@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ...core.bound import bound_words
 from ...core.cached import cached_property
 from ...core.errors import InputError, MissingFigure
 from ...core.notes import DRIFT, NOISE, of_kind
@@ -187,7 +188,7 @@ class Checked:
         return (
             f"{self.seen.name}: {percent(self.fraction)} of {against}{best}, required {percent(self.at_least)}\n"
             f"  measured {show(self.seen.median, 's')} (median of {len(self.seen.samples)} samples, spread {percent(self.seen.spread)})\n"
-            f"  {against} {show(self.reference, 's')}, {bound.bound}-bound ({bound.limiter}{where}), {ceilings}\n"
+            f"  {against} {show(self.reference, 's')}, {bound_words(str(bound.bound))} ({bound.limiter}{where}), {ceilings}\n"
             f"  95 % interval {percent(self.low)} to {percent(self.high)}; below {percent(self.at_least)} with {percent(self.missing)} confidence"
         )
 

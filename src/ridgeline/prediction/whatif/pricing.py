@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from ...core.bound import Bound
+from ...core.bound import Bound, bound_words
 from ...core.cached import cached_property
 from ...core.documents import to_document
 from ...core.errors import InputError, MissingFigure
 from ...core.units import show
+from ..answer_line import LATENCY, sides
+from ..flat import STEPS_IN_TURN
 from ..host import waiting
 from ..predict import Prediction
 from .case import Case, Change, NoEffect
@@ -135,6 +137,16 @@ class PricedCase:
         return str(self._longest.bound)
 
     @property
+    def waits_for_steps(self) -> bool:
+        """Whether the time is that of steps that follow each other, which no ceiling speeds up."""
+        return len(self.prediction.steps) == 1 and str(sides(self.prediction)) == LATENCY
+
+    @property
+    def bound_words(self) -> str:
+        """`memory-bound`, as the answer of `predict` has it."""
+        return bound_words(LATENCY if self.waits_for_steps else self.bound)
+
+    @property
     def bound_before(self) -> str | None:
         return self.before.bound if self.before else None
 
@@ -210,7 +222,9 @@ def _why(priced: PricedCase, before: PricedCase) -> str:
             "which saves the wait for the host" if before.waiting != 0 else "and the device does not wait for the host"
         )
         return f"a kernel takes as long in a graph, {host}"
-    limits = f"{before.limiter} is the limiter ({before.bound}-bound)"
+    if before.waits_for_steps:
+        return f"{STEPS_IN_TURN} take most of the time ({before.bound_words})"
+    limits = f"{before.limiter} is the limiter ({before.bound_words})"
     if priced.limiter != before.limiter:
         return f"{limits}; then {priced.limiter} takes as long"
     if priced.case.amount != before.case.amount:

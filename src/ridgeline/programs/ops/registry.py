@@ -48,6 +48,11 @@ def blank(cell: Any) -> bool:
     return cell is None or cell is ABSENT or (isinstance(cell, float) and cell != cell)
 
 
+def _limit(value: float) -> str:
+    """What is wrong with a whole number that is too large; nothing for others."""
+    return f" (at most 2^53 = {MAX_EXACT:.0f}, beyond which counts are no longer exact)" if value > MAX_EXACT else ""
+
+
 def _plain_numbers(cells: Sequence[Any]) -> bool:
     """Whether the cells are numbers, or texts that may be numbers in ASCII."""
     kinds = set(map(type, cells))
@@ -111,7 +116,7 @@ class Param:
         except (RidgelineError, TypeError, ValueError, OverflowError):
             value = float("nan")
         if not self.minimum <= value <= MAX_EXACT or value != int(value):
-            raise InputError(f"must be {self.words}, got {quoted(cell)}")
+            raise InputError(f"must be {self.words}, got {quoted(cell)}{_limit(value)}")
         return value
 
     def column(self, cells: Sequence[Any]) -> tuple[NDArray[np.float64], dict[int, str]]:
@@ -167,8 +172,7 @@ class Param:
             return
         first = int(np.argmin(self._holds(flat)))
         bad = float(flat[first])
-        limit = f" (at most 2^53 = {MAX_EXACT:.0f}, beyond which counts are no longer exact)" if bad > MAX_EXACT else ""
-        raise self._fault(f"{bad:g}{limit}", f"[{first}]" if values.ndim else "")
+        raise self._fault(f"{bad:g}{_limit(bad)}", f"[{first}]" if values.ndim else "")
 
     def _holds(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
         holds: NDArray[np.bool_] = (values >= self.minimum) & (values <= MAX_EXACT) & (values == np.floor(values))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.bound import bound_words
 from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
 from ...core.machine import ANY, MAIN
@@ -16,7 +17,7 @@ from ...core.units import percent as share
 from ...core.units import show, span_text, time_unit
 from ...core.work import WRITE
 from ...prediction.answer import Answer, CeilingRow, first_number
-from ...prediction.answer_line import unit_name
+from ...prediction.answer_line import LATENCY, sides, unit_name
 from ...prediction.next_move import next_move
 from ...prediction.plain import plain
 from ...prediction.predict import RESULTS
@@ -131,6 +132,8 @@ def rows_table(answer: Answer, limit: int | None = None, data: bool = False) -> 
     else:
         short = [] if np.all(answer.bound.fits is None or answer.bound.fits) else ["fits"]
         shown += columns("interval", "bound", "limiter", *shares, *intensity, *short)
+        for row, side in zip(rows, np.broadcast_to(sides(answer.prediction), (count,)), strict=False):
+            row |= {"bound": LATENCY, "limiter": "steps"} if side == LATENCY else {}  # as the answer line says
     notes = [] if data else [f"time: {answer.prediction.expected[0].basis}"]
     notes += answer.support_notes
     notes += [f"{count - len(rows):,} more rows: use --json or --out FILE"] if count > len(rows) else []
@@ -172,7 +175,7 @@ def cases_lines(rows: list[dict[str, Any]], count: int) -> list[str]:
         return [f"{title}: none could be predicted"]
     times = [row["time_us"] * 1e-6 for row in known]
     sides = Counter(str(row["bound"]) for row in known)
-    bounds = ", ".join(f"{number} {side if side == 'balanced' else f'{side}-bound'}" for side, number in sides.items())
+    bounds = ", ".join(f"{number} {bound_words(side)}" for side, number in sides.items())
     failed = f"; {len(rows) - len(known)} could not be predicted" if len(known) < len(rows) else ""
     machines = ", ".join(dict.fromkeys(str(row["machine"]) for row in known))
     kinds = ", ".join(dict.fromkeys(str(row["ceilings"]) for row in known))

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ...core.bound import bound_words
 from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
 from ...core.machine import Machine
 from ...core.units import counted, show
 from ...core.units import percent as share_text
 from ...prediction import whatif
+from ...prediction.answer_line import sides
 from ...prediction.basis import QUANTIZING
 from ...prediction.ceilings import usable_dtype
 from ...prediction.compare import Comparison
@@ -51,7 +53,7 @@ def kernel_table(study: KernelSet) -> Table:
 def _bounds(rows: Sequence[Mapping[str, Any]]) -> str:
     """`6 memory-bound, 2 compute-bound`."""
     sides = Counter(str(row["bound"]) for row in rows)
-    return ", ".join(f"{count} {side if side == 'balanced' else f'{side}-bound'}" for side, count in sides.items())
+    return ", ".join(f"{count} {bound_words(side)}" for side, count in sides.items())
 
 
 def _kernel_row(entry: Entry) -> dict[str, Any]:
@@ -197,14 +199,13 @@ def comparison_lines(study: Comparison, case: str = "") -> list[str]:
         return [f"{peak}; {bandwidth}", f"{counted(len(rows), 'machine')}, dense {study.dtype}, {ceilings}"]
     on = {row.name: item for row, item in zip(rows, study.predictions, strict=True)}
     times = {name: float(item.time) for name, item in on.items()}
-    bounds = {name: str(item.bound) for name, item in on.items()}
+    bounds = {name: bound_words(str(sides(item))) for name, item in on.items()}
     best, *others = sorted(times, key=lambda name: times[name])
     asked = f"{case} {study.dtype}, {ceilings}"
     if not others:
-        return [f"{best}: {show(times[best], 's')}, {bounds[best]}-bound", asked]
+        return [f"{best}: {show(times[best], 's')}, {bounds[best]}", asked]
     other = others[0] if len(others) == 1 or rows[0].name == best else rows[0].name
-    sides = {bounds[best], bounds[other]}
-    how = f"both {bounds[best]}-bound" if len(sides) == 1 else f"{bounds[best]}-bound vs {bounds[other]}-bound"
+    how = f"both {bounds[best]}" if bounds[best] == bounds[other] else f"{bounds[best]} vs {bounds[other]}"
     ratio = times[other] / times[best]
     both = f"{show(times[best], 's')} vs {show(times[other], 's')}"
     if ratio < ROUNDED or (ratio < NOTABLE and on[best].high >= times[other] and on[other].low <= times[best]):
@@ -244,7 +245,7 @@ def comparison_table(study: Comparison) -> Table:
 def changes_lines(stops: Sequence[whatif.PricedCase]) -> list[str]:
     """The change that gains the most and what all of them gain, then the baseline."""
     first, last = stops[0], stops[-1]
-    time = f"{show(first.unit_time, 's')}, {first.bound}-bound"
+    time = f"{show(first.unit_time, 's')}, {first.bound_words}"
     baseline = (
         f"baseline {kernel_name(first.case.main)} on {first.case.machine.name}: {time}, {first.ceilings} ceilings"
     )

@@ -79,7 +79,7 @@ def _offers(
         if stop.why:
             continue
         each = " each" if stop.case.amount != 1 else ""
-        time, bound = f"{show(stop.unit_time, 's')}{each}", f"{stop.bound}-bound"
+        time, bound = f"{show(stop.unit_time, 's')}{each}", stop.bound_words
         row = {"change": text, "name": stop.name, "ratio": stop.ratio, "time": time, "bound": bound, "moves": stop.direction}  # fmt: skip
         rows.append(row | {"speedup": f"{stop.ratio:.3g}x"})
     return sorted(rows, key=lambda row: -row["ratio"])
