@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ridgeline as rl
@@ -98,3 +99,15 @@ def test_an_interval_that_begins_below_the_measured_floor_says_so() -> None:
     below = made.prediction.low < made.prediction.floor
     assert below == any("begins below the floor" in text for text in made.prediction.remarks)
     assert made.prediction.low >= made.bound.stated_floor
+
+
+def narrow(machine: str, k: Any, backend: str | None = None, weights: str = "int8") -> Any:
+    work = OPS["linear"](batch=2, in_features=k, out_features=3072, dtype="bf16", weights=weights)
+    return predict(work, rl.machine(machine), backend=backend)
+
+
+def test_a_zero_point_does_not_change_how_k_is_split() -> None:
+    k = np.array([4096.0, 4352.0, 11264.0, 14336.0])
+    for plain in ("int4_g32", "int4_g128"):
+        with_zero, without = (narrow("h200-sxm", k, "triton", name).time for name in (f"{plain}z", plain))
+        assert with_zero == pytest.approx(without, rel=0.05)

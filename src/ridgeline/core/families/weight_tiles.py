@@ -20,6 +20,7 @@ FEW, MANY, TALL = (16, 32, 64), 64, 128  # rows of a tile by the rows there are;
 NARROW, WIDE = 64, 128  # columns of a tile
 MAX_STEP, SCALE_BITS = 128, 16.0  # of k, no more than share a scale; bits of a scale
 SPLITS, PROGRAMS = (2, 4, 8), 2  # k is cut into more parts until each core has so many programs
+CLOSE = 1e-6  # to an integer: as many weights share a scale, or else a scale and a zero point
 PARTIAL_BYTES = 4.0  # of a sum that is added up
 OVERLAP_POWER = 4.0  # how sharply the throughput of a core's programs takes over from the latency of one
 
@@ -46,13 +47,21 @@ def weight_tiles(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -
     return np.where(many, np.maximum(few, _time(g, many, hw, c, off)), few) if np.any(many) else few
 
 
+def step_of(width: Array) -> Array:
+    """Weights along k that a step takes, by the bytes of one with its share of a scale, and of a zero point as wide as a weight."""
+    stored = element_width(width)
+    scales = BITS * (np.asarray(width) - stored)  # bits of a scale for each weight
+    with np.errstate(divide="ignore", invalid="ignore"):
+        alone, both = SCALE_BITS / scales, (SCALE_BITS + BITS * stored) / scales
+        group = np.where(np.abs(alone - np.rint(alone)) < CLOSE, alone, both)
+    return np.minimum(np.rint(group), MAX_STEP)
+
+
 def _time(g: Sizes, many: Mask, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     m, n, k = g["m"], g["n"], g["k"]
     rows = np.where(many, TALL, np.asarray(FEW)[np.minimum(np.searchsorted(FEW, m), len(FEW) - 1)])
     columns = np.where(many, WIDE, NARROW)
-    scales = BITS * (np.asarray(g["w"]) - element_width(g["w"]))  # bits of a scale for each weight
-    with np.errstate(divide="ignore"):
-        step = np.minimum(SCALE_BITS / scales, MAX_STEP)
+    step = step_of(g["w"])
     tiles, results = np.ceil(m / rows) * np.ceil(n / columns), m * n
 
     unpack = 0.0 if "unpack" in off else c["unpack"] * columns * step
