@@ -19,6 +19,7 @@ from ..core.cached import cached_property
 from ..core.dtypes import narrower
 from ..core.families import TimeItem, merged
 from ..core.families.attention import ATTENTION, WINDOW
+from ..core.families.weight_only import UNPACKING
 from ..core.figure import UNCERTAINTY
 from ..core.roofline import label
 from ..core.work import Array, largest, total
@@ -256,11 +257,13 @@ class Expected:
     @cached_property
     def parts(self) -> tuple[tuple[Array, Array], ...]:
         """Seconds of each kernel of the step, in order, and 1 for cases in which they may fall as sizes grow, because timings of this
-        machine say so: of the kernel itself, or of those that stand in for masks with a window and without one; else 0."""
+        machine say so: of the kernel itself, or of those that stand in for masks with a window and without one, or for narrow weights; else 0."""
         parts: dict[int, tuple[Array, Array]] = {}
         for kernel in self.kernels:
             seconds, falling = parts.get(id(kernel.kernel), (0.0, 0.0))
-            falls = kernel.selected.timed or (kernel.stands_in and WINDOW in kernel.kernel.sizes)
+            falls = kernel.selected.timed or (
+                kernel.stands_in and (WINDOW in kernel.kernel.sizes or kernel.kernel.family == UNPACKING.name)
+            )
             parts[id(kernel.kernel)] = (seconds + kernel.time, falling + np.asarray(kernel.applies) * falls)
         return tuple(parts.values())
 

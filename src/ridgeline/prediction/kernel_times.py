@@ -134,8 +134,8 @@ class KernelTime:
         seconds = self._formula * np.expm1(correction)
         if self.asked.launch is None:
             return seconds
-        taken = {**self._fitted, "launch": self.asked.launch * (1 - MIN_LAUNCH)}
-        return np.maximum(seconds, -self.selected.family.time(self._worked, self.hardware, taken))
+        taken = {**self._fitted, "launch": self.asked.launch * (1 - MIN_LAUNCH)}  # and nearly all of the work
+        return np.maximum(seconds, -0.999 * self.selected.family.time(self._worked, self.hardware, taken))
 
     @cached_property
     def _placed(self) -> Placed | None:
@@ -162,7 +162,7 @@ class KernelTime:
             if "causal" in self._sizes and not self.selected.timed and alike:
                 yield from switches.unmasked(self._sizes)
             if not self.stands_in:
-                yield from switches.windows(self._sizes)
+                yield from switches.further(self.kernel.family, self._sizes)
         if self.kernel.family == "scan" and self.asked.padded < MAX_PADDED["scan"]:
             yield from switches.next_scans(self._sizes)
 
@@ -243,8 +243,8 @@ class KernelTime:
     def low(self) -> Array:
         """What larger sizes may take, as far as it is less than the time: a library may well change kernels here already."""
         time = self._alone + self._saved
-        if self.stands_in:  # a mask with a window may take longer than one without, whose timings are known
-            return self._scattered(np.minimum(time, self._least(switches.windows(self._sizes), low=True)))
+        if self.stands_in and self.asked.padded < 2:  # the kernel that was timed takes less at some larger sizes
+            time = np.minimum(time, self._least(switches.further(self.kernel.family, self._sizes), low=True))
         if self.selected.timed:
             if self._placed is not None:
                 time = time - self._correction + self._corrected(self._placed.lowest())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import columns, row_kernels
+from . import columns, row_kernels, weight_tiles
 from .attention import NARROW_HEAD, USUAL_HEAD, WINDOW
 from .convolution import (
     BLOCK_CHANNELS,
@@ -171,6 +171,26 @@ def windows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
     ):
         if np.any(larger):
             yield {**sizes, name: np.where(larger, size, sizes[name])}, larger
+
+
+def further(family: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """The sizes beyond those of a kernel that timings of another one show as well, where that one stands in for it."""
+    yield from windows(sizes)
+    if family == "weight_only":
+        yield from _other_splits(sizes)
+
+
+def _other_splits(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """Products with narrow weights are split along k in as many parts as take the same number of steps each: beyond a k there are
+    some that are split more often, and some less."""
+    k, step = np.asarray(sizes["k"], dtype=np.float64), weight_tiles.step_of(sizes["w"])
+    most = weight_tiles.SPLITS[-1]
+    for parts in (1, *weight_tiles.SPLITS):
+        every = parts * step  # an odd number of these makes so many parts, an even one more
+        above = np.ceil(k / every) * every
+        above = above if parts == most else np.where(above % (2 * every) == 0, above + every, above)
+        if np.any(larger := above > k):
+            yield {**sizes, "k": above}, larger
 
 
 def _larger_groups(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
