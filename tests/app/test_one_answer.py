@@ -231,3 +231,15 @@ def test_changed_work_has_no_notes_of_the_op_it_was_made_from() -> None:
     for changed in (gemm.repeat(2), gemm.batch(2), gemm.scaled(2, 2), gemm + gemm):
         made = rl.predict(changed, "h200-sxm")
         assert not made.remarks
+
+
+def test_a_given_number_of_active_experts_is_answered() -> None:
+    """256 experts take at least 64 tokens that choose 4 each: the search for the turning point began at one token."""
+    layer = {"experts": 256, "topk": 4, "hidden": 843, "inter": 256, "active": 256}
+    words = [f"{name}={value}" for name, value in layer.items()]
+    given_load = document("predict", "moe", "tokens=512", *words, "--on", "h200-sxm")
+    assert given_load["time_us"] == pytest.approx(rl.predict(find("moe")(tokens=512, **layer), "h200-sxm").time * 1e6)
+    turn = given_load["turns_compute_bound_at"]["tokens"]
+    sides = [rl.predict(find("moe")(tokens=tokens, **layer), "h200-sxm").bounds[0] for tokens in (turn - 1, turn)]
+    assert [bool(bound.compute_time >= bound.memory_time) for bound in sides] == [False, True]
+    assert document("predict", "moe", "tokens=64,128", *words, "--on", "h200-sxm")["rows"][0]["shape"]["tokens"] == 64

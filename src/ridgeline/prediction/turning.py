@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -88,7 +88,7 @@ def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: A
         return np.broadcast_to(np.asarray(times.compute_time) >= np.asarray(times.memory_time), sizes.shape)
 
     most = min(MAX_SIZE, float(fixed["seq_kv"]) if over_keys else MAX_SIZE)
-    turn = _first_size(compute_bound, 1.0, most)
+    turn = _first_size(compute_bound, _fewest(fixed), most)
     if math.isinf(turn):
         return TurningPoint(op.grows, turn)
     single = predict(op(**{**fixed, op.grows: turn}), machine, **options).bounds
@@ -100,6 +100,11 @@ def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: A
         return np.broadcast_to(np.asarray(times.bound) != "overhead", sizes.shape)
 
     return TurningPoint(op.grows, turn, _first_size(launched, turn, most))
+
+
+def _fewest(fixed: Mapping[str, Any]) -> float:
+    """The smallest growing size there can be: of a layer of experts the tokens that choose so many of them as are given."""
+    return math.ceil(fixed["active"] / fixed["topk"]) if fixed.get("active") else 1.0
 
 
 def _first_size(holds: Callable[[NDArray[np.float64]], NDArray[np.bool_]], low: float, high: float) -> float:
