@@ -243,3 +243,14 @@ def test_a_given_number_of_active_experts_is_answered() -> None:
     sides = [rl.predict(find("moe")(tokens=tokens, **layer), "h200-sxm").bounds[0] for tokens in (turn - 1, turn)]
     assert [bool(bound.compute_time >= bound.memory_time) for bound in sides] == [False, True]
     assert document("predict", "moe", "tokens=64,128", *words, "--on", "h200-sxm")["rows"][0]["shape"]["tokens"] == 64
+
+
+@pytest.mark.parametrize("op", ["relu n=4096", "symv n=4096", "softmax rows=512 cols=4096"])
+def test_machines_are_compared_by_the_units_that_an_op_runs_on(op: str) -> None:
+    """The tensor cores do none of it: their peak and ridge say nothing of what these gain from a newer machine."""
+    name, *words = op.split()
+    rows = document("compare", "h100-sxm", "b200-sxm", "--op", op)
+    for row in rows:
+        predicted = document("predict", name, *words, "--on", row["machine"])
+        assert (row["engine"], row["ridge"]) == ("vector.fp32", predicted["ridge"])
+    assert rows[1]["compute_growth"] == pytest.approx(75 / 66.9, rel=0.01)
