@@ -152,3 +152,12 @@ def test_equal_kernels_err_together_in_any_order() -> None:
     assert ends(predict(added, real("h200-sxm"))) == pytest.approx(ends(predict(layers, real("h200-sxm"))))
     apart = predict(product() + row() + product(), real("h200-sxm"))
     assert ends(apart) == pytest.approx(ends(predict(row() + product() + product(), real("h200-sxm"))))
+
+
+@pytest.mark.parametrize("machine", ["h200-sxm", "a100-sxm-80gb"])
+def test_a_product_without_traffic_takes_its_arithmetic(machine: str) -> None:
+    """Also where the bandwidth is measured by the share of bytes that is written, of which there are none."""
+    whole = ops.gemm(m=4096, n=4096, k=4096)
+    made = predict(whole.scaled(0.0, 1.0), real(machine))
+    assert float(made.floor) == pytest.approx(float(predict(whole, real(machine)).bounds[0].compute_time))
+    assert np.all(np.isfinite(predict(whole.scaled(np.array([0.0, 1.0]), 1.0), real(machine)).time))
