@@ -181,6 +181,8 @@ def test_what_does_not_fit_is_said_everywhere() -> None:
     stops = document("whatif", *words, "--on", "l4", "--do", "quantize=fp8")["stops"]
     assert text in stops[0]["notes"]
     assert stops[1]["notes"] == ["quantize to fp8: does not fit: needs 68.7 GB, l4 has 24.2 GB"]
+    formats = run("precisions", *words, "--on", "l4", "--dtypes", "bf16,int8").output
+    assert "does not fit: bf16 needs 103 GB, int8 needs 103 GB; l4 has 24.2 GB" in formats
     fitting = document("predict", *words, "--on", "h200-sxm")
     assert fitting["fits"] is True
     assert not any("fit" in note for note in fitting["notes"])
