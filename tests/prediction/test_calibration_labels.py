@@ -14,8 +14,10 @@ import pytest
 import ridgeline as rl
 from ridgeline.core.errors import MissingFigure
 from ridgeline.core.timeline import Call, Tensor
+from ridgeline.core.work import Program, Step
 from ridgeline.prediction.kernel_steps import ran_with
 from ridgeline.prediction.predict import predict
+from ridgeline.prediction.together import evaluate_together
 from ridgeline.programs.aten import Settings, count
 from ridgeline.programs.ops import OPS
 
@@ -206,3 +208,14 @@ def test_a_library_without_a_version_gets_the_timings_of_the_version_that_was_ti
     assert plain.time == named.time
     assert str(plain.expected[0].label) == "calibrated"
     assert plain.expected[0].basis.startswith("calibrated (gemm.bf16@vllm-0.24.0,")
+
+
+def test_steps_that_are_evaluated_together_keep_their_labels() -> None:
+    """Products that store their result otherwise were not timed, whatever step comes first."""
+    usual, wider = (rl.ops.gemm(m=512, n=4096, k=4096, out_dtype=name) for name in ("bf16", "fp32"))
+    for works in ((usual, wider), (wider, usual)):
+        together = rl.predict(Program(tuple(Step(str(place), work) for place, work in enumerate(works))), "h200-sxm")
+        evaluate_together(together.expected)
+        alone = [rl.predict(work, "h200-sxm").expected[0] for work in works]
+        assert [step.label for step in together.expected] == [step.label for step in alone]
+        assert [float(step.high) for step in together.expected] == [float(step.high) for step in alone]
