@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ridgeline as rl
@@ -219,3 +220,27 @@ def test_steps_that_are_evaluated_together_keep_their_labels() -> None:
         alone = [rl.predict(work, "h200-sxm").expected[0] for work in works]
         assert [step.label for step in together.expected] == [step.label for step in alone]
         assert [float(step.high) for step in together.expected] == [float(step.high) for step in alone]
+
+
+@pytest.mark.parametrize("machine", ["h200-sxm", "h100-sxm", "a100-sxm-80gb"])
+@pytest.mark.parametrize("op", ["gemm", "bmm"])
+def test_a_product_that_is_added_to_the_old_result_reads_it_and_was_not_timed(machine: str, op: str) -> None:
+    """Of few k the old result is half of the traffic; case by case in a table as alone."""
+    sizes = {"m": 8192, "n": 8192, "k": 256} | ({"batch": 1} if op == "bmm" else {})
+    plain, added = (rl.predict(OPS[op](**sizes, beta=beta), machine) for beta in (False, True))
+    moved = 8192 * 8192 * 2 / float(rl.machine(machine).main.bandwidth.stated or 0.0)
+    assert float(added.time) > float(plain.time) + 0.3 * moved
+    assert added.expected[0].label == "transferred"
+    both = rl.predict(OPS[op](**sizes, beta=np.array([0.0, 1.0])), machine)
+    assert both.time == pytest.approx([float(plain.time), float(added.time)], rel=1e-12)
+    if op == "gemm":
+        assert list(both.expected[0].label) == [plain.expected[0].label, "transferred"]
+
+
+def test_addmm_with_a_matrix_is_the_product_with_beta() -> None:
+    shapes = ((8192, 8192), (8192, 256), (256, 8192))
+    made = count(Call("aten::addmm", tuple(Tensor(shape, "bf16") for shape in shapes))).work
+    assert made is not None
+    whole = rl.predict(OPS["gemm"](m=8192, n=8192, k=256, beta=True), "h200-sxm")
+    assert float(rl.predict(made, "h200-sxm").time) == pytest.approx(float(whole.time))
+    assert rl.predict(made, "h200-sxm").expected[0].label == "transferred"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from .effects import FILL, LAUNCH, OVERLAP, TILES, Array
-from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, element_width, overlapped
+from .family import ADDEND, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, element_width, overlapped
 from .weight_only import BITS, FOLDED_SHAPE, UNPACK, folded_shape
 
 FEW, MANY, TALL = (16, 32, 64), 64, 128  # rows of a tile by the rows there are; from MANY on tiles are TALL and WIDE
@@ -87,7 +87,9 @@ def _time(g: Sizes, many: Mask, hw: Hardware, c: Coefficients, off: frozenset[st
             if "fill" not in off:
                 compute = compute + c["fill"] * rows / FEW[0] * np.sqrt(programs)
         width = g["c"] if parts == 1 else np.maximum(PARTIAL_BYTES, g["c"])
-        memory = (m * k * g["a"] + n * k * g["w"] + results * width) / (c["memory"] * hw.bandwidth)
+        memory = (m * k * g["a"] + n * k * g["w"] + results * (width + g.get(ADDEND, 0.0))) / (
+            c["memory"] * hw.bandwidth
+        )
         split_time = overlapped(compute, memory, c, off)
         if parts > 1 and "fill" not in off:
             passes = stored * (3 * PARTIAL_BYTES + g["c"]) / hw.bandwidth  # set to zero, read, written in the end
