@@ -244,3 +244,23 @@ def test_addmm_with_a_matrix_is_the_product_with_beta() -> None:
     whole = rl.predict(OPS["gemm"](m=8192, n=8192, k=256, beta=True), "h200-sxm")
     assert float(rl.predict(made, "h200-sxm").time) == pytest.approx(float(whole.time))
     assert rl.predict(made, "h200-sxm").expected[0].label == "transferred"
+
+
+@pytest.mark.parametrize(
+    ("op", "sizes"),
+    [
+        ("gemm", {"m": 512, "n": 4096, "k": 4096, "traffic": "no_reuse"}),
+        ("gemm", {"m": 512, "n": 4096, "k": 4096, "traffic": "tiled", "tile": 64}),
+        ("rmsnorm", {"rows": 4096, "cols": 4096, "passes": 3}),
+    ],
+)
+def test_traffic_that_no_timed_kernel_has_is_not_calibrated(op: str, sizes: dict[str, Any]) -> None:
+    """The time is the floor of what is counted, of which the timings say nothing."""
+    made = rl.predict(OPS[op](**sizes), "h200-sxm")
+    assert float(made.time) == float(made.floor)
+    assert made.expected[0].label == "transferred"
+    assert str(made.expected[0].confidence).startswith("transferred: more is counted than the timed kernels move")
+    several = {**sizes, "rows" if "rows" in sizes else "m": np.array([2048.0, 4096.0])}
+    assert set(rl.predict(OPS[op](**several), "h200-sxm").expected[0].label) == {"transferred"}
+    usual = {name: size for name, size in sizes.items() if name not in ("traffic", "tile", "passes")}
+    assert rl.predict(OPS[op](**usual), "h200-sxm").expected[0].label == "calibrated"

@@ -38,6 +38,8 @@ MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"
 GIVEN_EFFICIENCY = "efficiency given by the caller"
 # The floor counts direct convolutions; a transform multiplies up to four times less.
 HELD = "the timed kernels transform the images (Winograd) and multiply less than the floor counts: the time is held to the floor, and may be shorter"
+COUNTED = f"{TRANSFERRED}: more is counted than the timed kernels move, so that the time is the floor"
+MORE = 1.1  # of the high end, above which the floor counts more than was timed: caches absorb some of what it counts, but not that
 UNCALIBRATED_INTERVAL = (0.8, 2.0)  # of a time that nothing was fitted for
 WIDEST = np.log(8.0)  # the end that widening leads to at most: wider ones would say nothing
 
@@ -179,6 +181,8 @@ class Expected:
         """What the times rest on, in one line for all cases."""
         if self.given_efficiency is not None:
             return GIVEN_EFFICIENCY
+        if self.kernels and np.all(self._counts_more):
+            return COUNTED
         lines = [self._basis(kernel, float(np.max(kernel.distance))) for kernel in self.kernels]
         if np.any(self._held):
             lines.append(HELD)
@@ -214,6 +218,15 @@ class Expected:
         transformed = [kernel.applies for kernel in self.kernels if kernel.coefficients.get("winograd")]
         return largest([0.0, *transformed]) * np.where(np.asarray(self.unbounded) < self.bound.floor, 1.0, 0.0)
 
+    @cached_property
+    def _counts_more(self) -> Array:
+        """1 for cases whose floor is far above what timings of this machine allow, as where traffic without reuse is asked for; else 0."""
+        if not self.kernels or any(kernel.selected.label != CALIBRATED for kernel in self.kernels):
+            return 0.0
+        longest = MORE * np.asarray(self.unbounded) * np.maximum(1 + self._relative_end("high"), 1.0)
+        more = (np.asarray(self.bound.stated_floor) > longest) & (np.asarray(self._held) == 0)
+        return np.where(more & (np.asarray(self.uncovered) == 0), 1.0, 0.0)
+
     @property
     def _flat_basis(self) -> str:
         if self.collectives:
@@ -234,6 +247,7 @@ class Expected:
         if not self.kernels:
             return UNCALIBRATED
         codes = [np.asarray(self.uncovered) * LABELS.index(UNCALIBRATED)]
+        codes.append(np.asarray(self._counts_more, dtype=np.int64) * LABELS.index(TRANSFERRED))
         codes += [
             np.asarray(kernel.applies) * ~self._calibrated(kernel) * LABELS.index(TRANSFERRED)
             for kernel in self.kernels
@@ -283,6 +297,8 @@ class Expected:
             lines, case = _joined(lines, case, ["", HELD], held)
         if np.any(self.uncovered):
             lines, case = _joined(lines, case, ["", self._flat_basis], np.asarray(self.uncovered) > 0)
+        if np.any(self._counts_more):
+            lines, case = [*lines, COUNTED], np.where(np.asarray(self._counts_more) > 0, len(lines), case)
         return lines[int(case)] if case.ndim == 0 else np.array(lines, dtype=object)[case]
 
 
