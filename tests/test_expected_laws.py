@@ -113,7 +113,7 @@ def test_next_sizes_raise_one_size_of_the_cases_below(data: Any, family: str) ->
         assert np.all(larger[changed][below] > sizes[changed][below])
 
 
-@given(machine=st.sampled_from(["h200-sxm", "l4", "a10"]), rows=st.integers(1, 600), columns=st.integers(16, 8192))
+@given(machine=st.sampled_from(["a100-sxm-80gb", "l4", "a10"]), rows=st.integers(1, 600), columns=st.integers(16, 8192))
 @law(30)
 def test_a_longer_sum_over_narrow_weights_never_takes_less_where_it_was_not_timed(
     machine: str, rows: int, columns: int

@@ -181,6 +181,8 @@ def test_what_does_not_fit_is_said_everywhere() -> None:
     stops = document("whatif", *words, "--on", "l4", "--do", "quantize=fp8")["stops"]
     assert text in stops[0]["notes"]
     assert stops[1]["notes"] == ["quantize to fp8: does not fit: needs 68.7 GB, l4 has 24.2 GB"]
+    formats = run("precisions", *words, "--on", "l4", "--dtypes", "bf16,int8").output
+    assert "does not fit: bf16 needs 103 GB, int8 needs 103 GB; l4 has 24.2 GB" in formats
     fitting = document("predict", *words, "--on", "h200-sxm")
     assert fitting["fits"] is True
     assert not any("fit" in note for note in fitting["notes"])
@@ -231,3 +233,26 @@ def test_changed_work_has_no_notes_of_the_op_it_was_made_from() -> None:
     for changed in (gemm.repeat(2), gemm.batch(2), gemm.scaled(2, 2), gemm + gemm):
         made = rl.predict(changed, "h200-sxm")
         assert not made.remarks
+
+
+def test_a_given_number_of_active_experts_is_answered() -> None:
+    """256 experts take at least 64 tokens that choose 4 each: the search for the turning point began at one token."""
+    layer = {"experts": 256, "topk": 4, "hidden": 843, "inter": 256, "active": 256}
+    words = [f"{name}={value}" for name, value in layer.items()]
+    given_load = document("predict", "moe", "tokens=512", *words, "--on", "h200-sxm")
+    assert given_load["time_us"] == pytest.approx(rl.predict(find("moe")(tokens=512, **layer), "h200-sxm").time * 1e6)
+    turn = given_load["turns_compute_bound_at"]["tokens"]
+    sides = [rl.predict(find("moe")(tokens=tokens, **layer), "h200-sxm").bounds[0] for tokens in (turn - 1, turn)]
+    assert [bool(bound.compute_time >= bound.memory_time) for bound in sides] == [False, True]
+    assert document("predict", "moe", "tokens=64,128", *words, "--on", "h200-sxm")["rows"][0]["shape"]["tokens"] == 64
+
+
+@pytest.mark.parametrize("op", ["relu n=4096", "symv n=4096", "softmax rows=512 cols=4096"])
+def test_machines_are_compared_by_the_units_that_an_op_runs_on(op: str) -> None:
+    """The tensor cores do none of it: their peak and ridge say nothing of what these gain from a newer machine."""
+    name, *words = op.split()
+    rows = document("compare", "h100-sxm", "b200-sxm", "--op", op)
+    for row in rows:
+        predicted = document("predict", name, *words, "--on", row["machine"])
+        assert (row["engine"], row["ridge"]) == ("vector.fp32", predicted["ridge"])
+    assert rows[1]["compute_growth"] == pytest.approx(75 / 66.9, rel=0.01)

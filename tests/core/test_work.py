@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -200,3 +202,14 @@ def test_fusing_after_an_update_in_place() -> None:
     fused = ops.scal(10).fuse(ops.relu(10), "x")
     assert fused.bytes == 40
     assert fused.footprint == 40
+
+
+@pytest.mark.parametrize("factor", [-1, float("nan"), float("inf"), np.array([1.0, -2.0])])
+def test_work_is_multiplied_by_what_is_finite_and_not_negative(product: Work, factor: Any) -> None:
+    """Less than nothing takes a negative time, which no machine does."""
+    changes = product.repeat, product.batch, lambda value: product.scaled(value, 1.0)
+    for change in changes:
+        with pytest.raises(InputError, match="takes finite numbers "):
+            change(factor)
+    with pytest.raises(InputError, match="batch takes finite numbers above 0, got 0"):
+        product.batch(0)

@@ -9,13 +9,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ridgeline as rl
 from ridgeline.core.errors import MissingFigure
 from ridgeline.core.timeline import Call, Tensor
+from ridgeline.core.work import Program, Step
 from ridgeline.prediction.kernel_steps import ran_with
 from ridgeline.prediction.predict import predict
+from ridgeline.prediction.together import evaluate_together
 from ridgeline.programs.aten import Settings, count
 from ridgeline.programs.ops import OPS
 
@@ -206,3 +209,58 @@ def test_a_library_without_a_version_gets_the_timings_of_the_version_that_was_ti
     assert plain.time == named.time
     assert str(plain.expected[0].label) == "calibrated"
     assert plain.expected[0].basis.startswith("calibrated (gemm.bf16@vllm-0.24.0,")
+
+
+def test_steps_that_are_evaluated_together_keep_their_labels() -> None:
+    """Products that store their result otherwise were not timed, whatever step comes first."""
+    usual, wider = (rl.ops.gemm(m=512, n=4096, k=4096, out_dtype=name) for name in ("bf16", "fp32"))
+    for works in ((usual, wider), (wider, usual)):
+        together = rl.predict(Program(tuple(Step(str(place), work) for place, work in enumerate(works))), "h200-sxm")
+        evaluate_together(together.expected)
+        alone = [rl.predict(work, "h200-sxm").expected[0] for work in works]
+        assert [step.label for step in together.expected] == [step.label for step in alone]
+        assert [float(step.high) for step in together.expected] == [float(step.high) for step in alone]
+
+
+@pytest.mark.parametrize("machine", ["h200-sxm", "h100-sxm", "a100-sxm-80gb"])
+@pytest.mark.parametrize("op", ["gemm", "bmm"])
+def test_a_product_that_is_added_to_the_old_result_reads_it_and_was_not_timed(machine: str, op: str) -> None:
+    """Of few k the old result is half of the traffic; case by case in a table as alone."""
+    sizes = {"m": 8192, "n": 8192, "k": 256} | ({"batch": 1} if op == "bmm" else {})
+    plain, added = (rl.predict(OPS[op](**sizes, beta=beta), machine) for beta in (False, True))
+    moved = 8192 * 8192 * 2 / float(rl.machine(machine).main.bandwidth.stated or 0.0)
+    assert float(added.time) > float(plain.time) + 0.3 * moved
+    assert added.expected[0].label == "transferred"
+    both = rl.predict(OPS[op](**sizes, beta=np.array([0.0, 1.0])), machine)
+    assert both.time == pytest.approx([float(plain.time), float(added.time)], rel=1e-12)
+    if op == "gemm":
+        assert list(both.expected[0].label) == [plain.expected[0].label, "transferred"]
+
+
+def test_addmm_with_a_matrix_is_the_product_with_beta() -> None:
+    shapes = ((8192, 8192), (8192, 256), (256, 8192))
+    made = count(Call("aten::addmm", tuple(Tensor(shape, "bf16") for shape in shapes))).work
+    assert made is not None
+    whole = rl.predict(OPS["gemm"](m=8192, n=8192, k=256, beta=True), "h200-sxm")
+    assert float(rl.predict(made, "h200-sxm").time) == pytest.approx(float(whole.time))
+    assert rl.predict(made, "h200-sxm").expected[0].label == "transferred"
+
+
+@pytest.mark.parametrize(
+    ("op", "sizes"),
+    [
+        ("gemm", {"m": 512, "n": 4096, "k": 4096, "traffic": "no_reuse"}),
+        ("gemm", {"m": 512, "n": 4096, "k": 4096, "traffic": "tiled", "tile": 64}),
+        ("rmsnorm", {"rows": 4096, "cols": 4096, "passes": 3}),
+    ],
+)
+def test_traffic_that_no_timed_kernel_has_is_not_calibrated(op: str, sizes: dict[str, Any]) -> None:
+    """The time is the floor of what is counted, of which the timings say nothing."""
+    made = rl.predict(OPS[op](**sizes), "h200-sxm")
+    assert float(made.time) == float(made.floor)
+    assert made.expected[0].label == "transferred"
+    assert str(made.expected[0].confidence).startswith("transferred: more is counted than the timed kernels move")
+    several = {**sizes, "rows" if "rows" in sizes else "m": np.array([2048.0, 4096.0])}
+    assert set(rl.predict(OPS[op](**several), "h200-sxm").expected[0].label) == {"transferred"}
+    usual = {name: size for name, size in sizes.items() if name not in ("traffic", "tile", "passes")}
+    assert rl.predict(OPS[op](**usual), "h200-sxm").expected[0].label == "calibrated"

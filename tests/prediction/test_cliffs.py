@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ridgeline as rl
@@ -98,3 +99,31 @@ def test_an_interval_that_begins_below_the_measured_floor_says_so() -> None:
     below = made.prediction.low < made.prediction.floor
     assert below == any("begins below the floor" in text for text in made.prediction.remarks)
     assert made.prediction.low >= made.bound.stated_floor
+
+
+def narrow(machine: str, k: Any, backend: str | None = None, weights: str = "int8") -> Any:
+    work = OPS["linear"](batch=2, in_features=k, out_features=3072, dtype="bf16", weights=weights)
+    return predict(work, rl.machine(machine), backend=backend)
+
+
+@pytest.mark.parametrize("machine", ["a100-sxm-80gb", "b200-sxm", "l4", "mi300x"])
+@pytest.mark.parametrize("weights", ["int8", "int8_g64", "int4_g128"])
+def test_a_lent_kernel_of_narrow_weights_never_takes_less_for_a_longer_k(machine: str, weights: str) -> None:
+    """The kernel splits k where parts are alike; that says nothing of another library, and of this one k could be padded."""
+    times = narrow(machine, np.arange(128.0, 20_000.0, 128.0), "triton", weights).time
+    assert np.all(times[1:] >= times[:-1] * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("backend", [None, "triton"])
+def test_a_longer_k_that_is_split_more_often_is_named(backend: str | None) -> None:
+    short, longer = narrow("h200-sxm", 11008, backend), narrow("h200-sxm", 11264, backend)
+    assert longer.time < 0.7 * short.time
+    assert short.low < 1.01 * longer.time
+    assert any(text.startswith("kernel switch: in_features=11264 takes ") for text in short.remarks)
+
+
+def test_a_zero_point_does_not_change_how_k_is_split() -> None:
+    k = np.array([4096.0, 4352.0, 11264.0, 14336.0])
+    for plain in ("int4_g32", "int4_g128"):
+        with_zero, without = (narrow("h200-sxm", k, "triton", name).time for name in (f"{plain}z", plain))
+        assert with_zero == pytest.approx(without, rel=0.05)

@@ -134,3 +134,30 @@ def test_arrays_combine() -> None:
         assert together.time[place] == pytest.approx(alone)
         assert fused.time[place] == pytest.approx(predict(softmax.fuse(gelu, "y", "x"), machine).time)
         assert "softmax" in str(fused.expected[0].confidence[place])
+
+
+def test_equal_kernels_err_together_in_any_order() -> None:
+    """As `repeat` has it: 32 layers are no more certain because they were added one by one."""
+
+    def product() -> Work:
+        return ops.gemm(m=4096, n=4096, k=4096)
+
+    def row() -> Work:
+        return ops.softmax(rows=4096, cols=4096)
+
+    layers = (product() + row()).repeat(32)
+    added = Work()
+    for _ in range(32):
+        added = added + product() + row()
+    assert ends(predict(added, real("h200-sxm"))) == pytest.approx(ends(predict(layers, real("h200-sxm"))))
+    apart = predict(product() + row() + product(), real("h200-sxm"))
+    assert ends(apart) == pytest.approx(ends(predict(row() + product() + product(), real("h200-sxm"))))
+
+
+@pytest.mark.parametrize("machine", ["h200-sxm", "a100-sxm-80gb"])
+def test_a_product_without_traffic_takes_its_arithmetic(machine: str) -> None:
+    """Also where the bandwidth is measured by the share of bytes that is written, of which there are none."""
+    whole = ops.gemm(m=4096, n=4096, k=4096)
+    made = predict(whole.scaled(0.0, 1.0), real(machine))
+    assert float(made.floor) == pytest.approx(float(predict(whole, real(machine)).bounds[0].compute_time))
+    assert np.all(np.isfinite(predict(whole.scaled(np.array([0.0, 1.0]), 1.0), real(machine)).time))

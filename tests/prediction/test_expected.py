@@ -350,6 +350,24 @@ def test_a_launch_of_the_callers_replaces_the_fitted_one(op: str, sizes: dict[st
     assert same.time == given.time
 
 
+@pytest.mark.parametrize(
+    ("op", "sizes"),
+    [
+        ("embedding_backward", {"rows": 8, "vocab": 4, "cols": 3, "dtype": "fp32"}),
+        ("embedding_backward", {"rows": 3, "vocab": 4, "cols": 3, "dtype": "fp32"}),
+        ("dot", {"n": 8}),
+    ],
+)
+def test_timings_shorter_than_the_fitted_launch_leave_one_of_the_callers(op: str, sizes: dict[str, Any]) -> None:
+    """Timings of these take less than the fitted launch, by more than the work takes."""
+    one, work = machine("h200-sxm"), OPS[op](**sizes)
+    for launch in (8e-6, 1e-3):
+        given = rl.predict(work, one, launch=launch)
+        assert 0.499 * launch < given.time < launch + rl.predict(work, one).time
+        assert given.low > 0.1 * launch
+        assert_lawful(given)
+
+
 def test_every_kernel_of_a_step_has_its_launch() -> None:
     work = OPS["attention"](batch=2, heads=8, seq_q=128, head_dim=64, variant="standard")
     made = rl.predict(work, machine("h200-sxm"), launch=1e-3)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import InputError
 from .units import show
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ def merge(first: Mapping[Any, Array], second: Mapping[Any, Array]) -> dict[Any, 
 
 def scale(counts: Mapping[Any, Array], factor: Array) -> dict[Any, Array]:
     return {key: value * factor for key, value in counts.items()}
+
+
+def checked(factor: Array, what: str, zero: bool = True) -> Array:
+    """A factor of work that is finite and not negative."""
+    values = np.asarray(factor, dtype=np.float64)
+    if np.all(np.isfinite(values) & ((values >= 0) if zero else (values > 0))):
+        return factor
+    raise InputError(f"{what} takes finite numbers {'of at least' if zero else 'above'} 0, got {value_range(values)}")
 
 
 def value_range(value: Any, unit: str = "") -> str:

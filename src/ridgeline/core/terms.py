@@ -133,5 +133,6 @@ def _of_mix(mixes: list[tuple[float, float, str]], written: Array, moved: Array)
     for share, rate, _ in mixes:
         fastest[share] = max(rate, fastest.get(share, 0.0))
     shares = sorted(fastest)
-    per_byte = np.interp(np.asarray(written / moved), shares, [1 / fastest[share] for share in shares])
+    written_share = written / np.maximum(moved, 1e-300)  # of no bytes any, since they take no time
+    per_byte = np.interp(written_share, shares, [1 / fastest[share] for share in shares])
     return scalar_or_array(1 / np.asarray(per_byte))

@@ -191,9 +191,9 @@ def span_text(low: float, high: float) -> str:
     return "-".join(rounded_text(value).replace(",", "") for value in (low, high))
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, ending: str = "s") -> str:
     """`1 core`, `2 cores`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return f"{count} {noun}{'' if count == 1 else ending}"
 
 
 def number(text: str, unit: str = "") -> float:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .combining import merge, scale, sequence, value_range, without
+from .combining import checked, merge, scale, sequence, value_range, without
 from .dtypes import dtype as dtype_row
 from .errors import InputError
 from .machine import MAIN
@@ -57,7 +57,7 @@ class Kernel:
     op: str = ""  # where the ops of a family run kernels of their own
     dtype: str = ""
     like: str = ""  # an op whose kernel is built alike, whose timings serve where this one was never timed
-    result: str = ""  # the format it stores its result in, where that is not the usual one of the op
+    result: str = ""  # the format it stores its result in, or what it does with it, where that is not usual of the op
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,7 @@ class Work:
 
     def repeat(self, times: Array) -> Work:
         """The same work again and again in the same place: counts, waits and times grow, the footprint stays."""
+        times = checked(times, "repeat")
         again = self._multiplied(times, times)
         steps = tuple(replace(step, count=step.count * times) for step in self.steps)
         return replace(again, waits=scale(self.waits, times), parts=steps)
@@ -164,10 +165,12 @@ class Work:
 
         Its time is that of one, with all but the launch multiplied; a kernel that fills the machine better takes less.
         """
+        size = checked(size, "batch", zero=False)
         return self._changed(lambda work: replace(work._multiplied(size, size), held=work.footprint * size))
 
     def scaled(self, traffic: Array, arithmetic: Array) -> Work:
         """Bytes and flops multiplied; the waits, the footprint and the achieved share of the roofline stay."""
+        traffic, arithmetic = (checked(factor, "scaled") for factor in (traffic, arithmetic))
         return self._changed(lambda work: work._multiplied(traffic, arithmetic))
 
     def _multiplied(self, traffic: Array, arithmetic: Array) -> Work:

@@ -7,12 +7,13 @@ size may take less time than a smaller one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import RidgelineError
 from ..core.families.attention import WINDOW
+from ..core.families.weight_only import UNPACKING
 from ..core.units import percent, show
 from ..programs.ops import Op
 from .basis import NOTABLE_DISTANCE
@@ -20,6 +21,7 @@ from .plain import plain
 from .predict import Prediction, predict
 
 ALIGNMENTS = (8, 16, 64, 128)  # elements, to which a size may be padded
+SPLIT_ALIGNMENTS = (256, 512, 1024)  # also, of narrow weights, whose kernels split k in as many parts as are alike
 SMALLER = (0.5, 0.75)  # of a size: below the timings nearby, and one octave below
 NOTABLE = 0.03  # of the time; smaller differences are within the error of timings
 
@@ -38,10 +40,12 @@ def cliffs(op: Op, values: Mapping[str, Any], prediction: Prediction, options: M
     }
     window = here.without_window()
     sharpest = [window] if window is not None else []
+    narrow = any(kernel.kernel.family == UNPACKING.name for kernel in prediction.expected[0].kernels)
+    steps = (*ALIGNMENTS, *SPLIT_ALIGNMENTS) if narrow else ALIGNMENTS
     for name, size in sizes.items():
         if name == WINDOW and window is not None:
             continue
-        others = (*_padded(size), *_smaller(size))
+        others = (*_padded(size, steps), *_smaller(size))
         steep = [near for other in others if (near := here.neighbour(name, other)) is not None]
         if steep:
             sharpest.append(max(steep, key=lambda neighbour: neighbour.share))
@@ -169,8 +173,8 @@ def _kernels(prediction: Prediction) -> list[str]:
     return [str(kernel.selected.key) for kernel in kernels if float(plain(kernel.applies, 0)) > 0]
 
 
-def _padded(size: int) -> Iterator[int]:
-    for step in ALIGNMENTS:
+def _padded(size: int, steps: Iterable[int] = ALIGNMENTS) -> Iterator[int]:
+    for step in steps:
         if size % step:
             yield -(-size // step) * step
 

@@ -18,7 +18,7 @@ from ..core.dtypes import result as stored_result
 from ..core.errors import MissingFigure
 from ..core.families import RESIDENT, Family, Hardware, Key, formula
 from ..core.families.attention import WINDOW
-from ..core.families.product import BIASED
+from ..core.families.product import ADDED, BIASED
 from ..core.figure import Figure
 from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
@@ -138,7 +138,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     """The machine's coefficients for a kernel's key, None where not even a wider one has any.
 
     `like` is an op whose kernel is built alike: its timings serve before those of any op, and are called transferred. So are those of
-    a kernel that stores its result in an unusual format, the `result`, and of a product without a bias for one that adds it.
+    a kernel that stores its result in an unusual format, the `result`, and of a product without a bias, or without the old result, for one that adds it.
     """
     like = like or BUILT_LIKE.get(key.op, "")
     last_dtype = "fp32" if machine.kind == "cpu" else ""
@@ -159,14 +159,14 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
             serves = serves and (borrowed or not _lent_for_op(machine, wanted, candidate))
             if fitted is not None and fitted.borrowed is borrowed and serves:
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
-                same_op = same_op or (key.op == BIASED and not candidate.op)
+                same_op = same_op or (key.op in (BIASED, ADDED) and not candidate.op)
                 same_op = same_op and candidate.resident is key.resident
                 own_kernel = same_op and not borrowed
                 itself = (
                     own_kernel
                     and candidate.backend == asked
                     and not result
-                    and (candidate.op == key.op or key.op != BIASED)
+                    and (candidate.op == key.op or key.op not in (BIASED, ADDED))
                 )
                 calibrated = itself and not substitute
                 doubts = (
@@ -260,7 +260,7 @@ def kernels(work: Work) -> tuple[Kernel, ...]:
     result = _unusual_result(work)
     if work.kernels or work.family not in STREAMING or not work.dtype:
         # collectives have no formula here
-        return () if collectives(work) else tuple(replace(kernel, result=result) for kernel in work.kernels)
+        return () if collectives(work) else tuple(replace(each, result=result or each.result) for each in work.kernels)
     sizes: Mapping[str, Array] = {
         "read": work.bytes_at(MAIN, READ),
         "written": work.bytes_at(MAIN, WRITE),

@@ -19,7 +19,6 @@ from ..machines.load import load
 from ..programs.ops import Op
 from .basis import QUANTIZING
 from .ceilings import default_dtype, known_levels, known_peak
-from .formats import computes
 from .kernel_sets import KernelSet, predict_set
 from .predict import Prediction, predict
 
@@ -188,9 +187,6 @@ def comparison(
     work = None if op is None else op(**values)
     dtype = dtype or ("bf16" if work is None else work.dtype)
     products = work is None or any(engine == "matrix" for engine, _ in work.by_engine())
-    products = products or all(
-        computes(machine, dtype) for machine in machines
-    )  # else by their vector units, all of them
     known, predictions, left_out = [], [], []
     for machine in machines:
         try:

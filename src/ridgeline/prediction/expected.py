@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from ..core.bound import Bound
 from ..core.cached import cached_property
 from ..core.dtypes import narrower
-from ..core.families import Key, TimeItem, merged
+from ..core.families import TimeItem, merged
 from ..core.families.attention import ATTENTION, WINDOW
-from ..core.families.convolution import CONVOLUTION
+from ..core.families.weight_only import UNPACKING
 from ..core.figure import UNCERTAINTY
 from ..core.roofline import label
-from ..core.work import Array, Kernel, Work, largest, total
+from ..core.work import Array, largest, total
 from ..machines.libraries import known
 from ..machines.transfer import backends
 from . import timed_sizes
@@ -32,14 +32,14 @@ from .collectives import Collective, collective_items, step_collectives
 from .flat import flat_end, flat_items, flat_time
 from .kernel_times import KernelTime, kernel_times
 from .ordering import ordering_basis
+from .transformed import TRANSFORMED, fewer_products, has_images
 
 NOT_CALIBRATED = f"{UNCALIBRATED}: usual shares of the stated ceilings"
 MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"
 TIME_THEM = "; `ridgeline measure cpu --calibrate` times them"  # no sorts, which it does not know
 GIVEN_EFFICIENCY = "efficiency given by the caller"
-TRANSFORMED = (
-    "the timed kernels transform the images (Winograd, FFT) and beat the roofline, which counts direct products"
-)
+COUNTED = f"{TRANSFERRED}: more is counted than the timed kernels move, so that the time is the floor"
+MORE = 1.1  # of the high end, above which the floor counts more than was timed: caches absorb some of what it counts, but not that
 UNCALIBRATED_INTERVAL = (0.8, 2.0)  # of a time that nothing was fitted for
 WIDEST = np.log(8.0)  # the end that widening leads to at most: wider ones would say nothing
 
@@ -96,18 +96,8 @@ class Expected:
 
     @cached_property
     def transformed(self) -> Array:
-        """Direct products for each that the kernels need at least; 1 but for convolutions in fp32 that take less than the direct ones would.
-
-        Their libraries transform images and kernels (Winograd, FFT). However large its tiles, a transform is left with one product for
-        each output and channel, of the taps^2 that a direct convolution has.
-        """
-        images = (
-            [kernel for kernel in self.kernels if _can_transform(kernel.kernel)] if _has_images(self.bound.work) else []
-        )
-        if not images:
-            return 1.0
-        taps = largest(np.where(np.asarray(each.applies) > 0, each.kernel.sizes["kernel"], 1.0) for each in images)
-        return np.where(np.asarray(self.unbounded) < self.bound.floor, taps**2, 1.0)
+        """Products of the work for each that the kernels need at least."""
+        return fewer_products(self.bound, self.unbounded, self.kernels) if has_images(self.bound.work) else 1.0
 
     @cached_property
     def lowered(self) -> Bound:
@@ -201,6 +191,8 @@ class Expected:
         """What the times rest on, in one line for all cases."""
         if self.given_efficiency is not None:
             return GIVEN_EFFICIENCY
+        if self.kernels and np.all(self._counts_more):
+            return COUNTED
         lines = [self._basis(kernel, float(np.max(kernel.distance))) for kernel in self.kernels]
         if np.any(np.asarray(self.transformed) > 1):
             lines.append(TRANSFORMED)
@@ -230,6 +222,15 @@ class Expected:
             return f"no timings of {known(asked).title} with {stored or kernel.kernel.dtype} weights, {instead}"
         return f"no timings of backend {self.backend}, {instead}" if asked and not its_own else ""
 
+    @cached_property
+    def _counts_more(self) -> Array:
+        """1 for cases whose floor is far above what timings of this machine allow, as where traffic without reuse is asked for; else 0."""
+        if not self.kernels or any(kernel.selected.label != CALIBRATED for kernel in self.kernels):
+            return 0.0
+        longest = MORE * np.asarray(self.unbounded) * np.maximum(1 + self._relative_end("high"), 1.0)
+        more = (np.asarray(self.lowered.stated_floor) > longest) & (np.asarray(self.transformed) == 1)
+        return np.where(more & (np.asarray(self.uncovered) == 0), 1.0, 0.0)
+
     @property
     def _flat_basis(self) -> str:
         if self.collectives:
@@ -255,6 +256,7 @@ class Expected:
         if not self.kernels:
             return UNCALIBRATED
         codes = [np.asarray(self.uncovered) * LABELS.index(UNCALIBRATED)]
+        codes.append(np.asarray(self._counts_more, dtype=np.int64) * LABELS.index(TRANSFERRED))
         codes += [
             np.asarray(kernel.applies) * ~self._calibrated(kernel) * LABELS.index(TRANSFERRED)
             for kernel in self.kernels
@@ -278,11 +280,13 @@ class Expected:
     @cached_property
     def parts(self) -> tuple[tuple[Array, Array], ...]:
         """Seconds of each kernel of the step, in order, and 1 for cases in which they may fall as sizes grow, because timings of this
-        machine say so: of the kernel itself, or of those that stand in for masks with a window and without one; else 0."""
+        machine say so: of the kernel itself, or of those that stand in for masks with a window and without one, or for narrow weights; else 0."""
         parts: dict[int, tuple[Array, Array]] = {}
         for kernel in self.kernels:
             seconds, falling = parts.get(id(kernel.kernel), (0.0, 0.0))
-            falls = kernel.selected.timed or (kernel.stands_in and WINDOW in kernel.kernel.sizes)
+            falls = kernel.selected.timed or (
+                kernel.stands_in and (WINDOW in kernel.kernel.sizes or kernel.kernel.family == UNPACKING.name)
+            )
             parts[id(kernel.kernel)] = (seconds + kernel.time, falling + np.asarray(kernel.applies) * falls)
         return tuple(parts.values())
 
@@ -302,16 +306,9 @@ class Expected:
             lines, case = _joined(lines, case, ["", TRANSFORMED], transformed)
         if np.any(self.uncovered):
             lines, case = _joined(lines, case, ["", self._flat_basis], np.asarray(self.uncovered) > 0)
+        if np.any(self._counts_more):
+            lines, case = [*lines, COUNTED], np.where(np.asarray(self._counts_more) > 0, len(lines), case)
         return lines[int(case)] if case.ndim == 0 else np.array(lines, dtype=object)[case]
-
-
-def _can_transform(kernel: Kernel) -> bool:
-    """Whether a kernel is a convolution on the vector units, of which libraries have kernels that transform."""
-    return kernel.family == CONVOLUTION.name and Key(kernel.family, kernel.dtype).dtypes[0] == "fp32"
-
-
-def _has_images(work: Work) -> bool:
-    return any(_can_transform(kernel) for kernel in work.kernels)
 
 
 def _joined(

@@ -35,6 +35,7 @@ FEW_UNITS = ("int8", "fp64")  # formats that some GPUs have hardly any matrix un
 # kernel does with a window longer by two blocks, by 36 timings (of 64 to 320 keys more, these are without bias).
 WINDOW_ENDS = 256.0
 WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches: what casts were timed at
+MIN_LAUNCH = 0.5  # of a launch of the caller's: timings shorter than the fitted one say little of others
 # Sizes that are raised one after the other; the rows and columns of products are raised together.
 MAX_PADDED = {"rows": 3, "scan": 2, "attention": 4, "attention_backward": 4, "conv": 3, **dict.fromkeys(COLUMN_SUMS, 1)}
 # The ends of the interval over the time, at least, of kernels far below the timed sizes that do little more than launch: those of
@@ -104,8 +105,8 @@ class KernelTime:
 
     @cached_property
     def _fitted(self) -> dict[str, float]:
-        filled = self.selected.family.filled(self.selected.fitted.coefficients)
-        return filled | {name: min(filled[name] * factor, 1.0) for name, factor in self.scale.items() if name in filled}
+        own = self.selected.family.filled(self.selected.fitted.coefficients)
+        return own | {name: min(own[name] * factor, 1.0) for name, factor in self.scale.items() if name in own}
 
     @cached_property
     def coefficients(self) -> dict[str, float]:
@@ -126,13 +127,21 @@ class KernelTime:
     @cached_property
     def _correction(self) -> Array:
         """Seconds that similar timed cases add to the formula's time; negative where they took less."""
-        return self._formula * np.expm1(self._placed.correction) if self._placed is not None else 0.0
+        return 0.0 if self._placed is None else self._corrected(self._placed.correction)
+
+    def _corrected(self, correction: Array) -> Array:
+        """Seconds that a correction adds to the formula's time; of a launch of the caller's it leaves MIN_LAUNCH."""
+        seconds = self._formula * np.expm1(correction)
+        if self.asked.launch is None:
+            return seconds
+        taken = {**self._fitted, "launch": self.asked.launch * (1 - MIN_LAUNCH)}  # and nearly all of the work
+        return np.maximum(seconds, -0.999 * self.selected.family.time(self._worked, self.hardware, taken))
 
     @cached_property
     def _placed(self) -> Placed | None:
-        return table.at(self._sizes) if (table := self._timings) else None
+        return self._timings.at(self._sizes) if self._timings else None
 
-    @property
+    @cached_property
     def _timings(self) -> Correction | None:
         """The timings of this very kernel; those of another one say nothing of its shapes."""
         text = self.selected.fitted.nearby if self.selected.timed else ""
@@ -141,9 +150,8 @@ class KernelTime:
     @cached_property
     def _alone(self) -> Array:
         """Seconds by the formula and the timings nearby."""
-        time = self._formula
-        if self.asked.launch is not None:
-            time = self.selected.family.time(self._worked, self.hardware, self.coefficients)
+        given = self.asked.launch is not None
+        time = self.selected.family.time(self._worked, self.hardware, self.coefficients) if given else self._formula
         return time + self._correction
 
     def _next_sizes(self) -> Iterator[tuple[Mapping[str, Array], NDArray[np.bool_]]]:
@@ -154,7 +162,7 @@ class KernelTime:
             if "causal" in self._sizes and not self.selected.timed and alike:
                 yield from switches.unmasked(self._sizes)
             if not self.stands_in:
-                yield from switches.windows(self._sizes)
+                yield from switches.further(self.kernel.family, self._sizes)
         if self.kernel.family == "scan" and self.asked.padded < MAX_PADDED["scan"]:
             yield from switches.next_scans(self._sizes)
 
@@ -235,13 +243,13 @@ class KernelTime:
     def low(self) -> Array:
         """What larger sizes may take, as far as it is less than the time: a library may well change kernels here already."""
         time = self._alone + self._saved
-        if self.stands_in:  # a mask with a window may take longer than one without, whose timings are known
-            return self._scattered(np.minimum(time, self._least(switches.windows(self._sizes), low=True)))
-        if not self.selected.timed:
-            return self._scattered(time)
-        if self._placed is not None:
-            time = time - self._correction + self._formula * np.expm1(self._placed.lowest())
-        return self._scattered(np.minimum(time, self._beyond(low=True)))
+        if self.stands_in and self.asked.padded < 2:  # the kernel that was timed takes less at some larger sizes
+            time = np.minimum(time, self._least(switches.further(self.kernel.family, self._sizes), low=True))
+        if self.selected.timed:
+            if self._placed is not None:
+                time = time - self._correction + self._corrected(self._placed.lowest())
+            time = np.minimum(time, self._beyond(low=True))
+        return self._scattered(time)
 
     @cached_property
     def effects(self) -> tuple[TimeItem, ...]:

@@ -33,6 +33,7 @@ from .kernel_steps import kernels_of_step, ran_with
 from .plain import listed
 from .remarks import remarks
 from .simple import efficiency_warning
+from .summed import summed_end
 
 if TYPE_CHECKING:
     from .traced import ProgramPrediction
@@ -96,15 +97,10 @@ class Prediction:
         return total(item.time * step.count for item, step in zip(self.expected, self.steps, strict=True))
 
     def _end(self, end: str) -> Array:
-        """An end of the interval of the sum: the errors of steps are independent, so their widths add as squares."""
         if len(self.expected) == 1:
             value: Array = getattr(self.expected[0], end) * self.steps[0].count
             return value
-        widths = total(
-            ((getattr(item, end) - item.time) * step.count) ** 2
-            for item, step in zip(self.expected, self.steps, strict=True)
-        )
-        return self.time + (np.sqrt(widths) if end == "high" else -np.sqrt(widths))
+        return self.time + summed_end(zip(self.steps, self.expected, strict=True), end)
 
     @property
     def low(self) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 
 from . import attention, product
 from .effects import LAUNCH, OVERLAP, Array, Effect
-from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, overlapped
+from .family import ADDEND, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, overlapped
 from .key import RESIDENT
 
 CLIFF = 3.0  # steepness of the change from one cache level to the next
@@ -40,7 +40,7 @@ class Amounts:
 
 def _gemm(g: Sizes) -> Amounts:
     b, m, n, k = g["b"], g["m"], g["n"], g["k"]
-    moved = b * (m * k * g["a"] + n * k * g["w"] + m * n * g["c"])
+    moved = b * (m * k * g["a"] + n * k * g["w"] + m * n * (g["c"] + g.get(ADDEND, 0.0)))
     return Amounts(moved, 2 * b * m * n * k, 1 / m + 1 / n + 1 / k, rows=b)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .effects import Array, Effect, TimeItem
 
 Sizes = Mapping[str, Array]
+ADDEND = "addend"  # a size of products: bytes of an element of what is there and added to, where that is read
 Mask = NDArray[np.bool_]
 Coefficients = Mapping[str, float]
 

@@ -13,7 +13,19 @@ from collections.abc import Mapping
 import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
-from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, element_width, off, overlapped, under_load
+from .family import (
+    ADDEND,
+    Coefficient,
+    Coefficients,
+    Family,
+    Hardware,
+    Mask,
+    Sizes,
+    element_width,
+    off,
+    overlapped,
+    under_load,
+)
 from .rounds import pieces, waves
 
 TILE_SIDES = (
@@ -29,7 +41,7 @@ Tiles = Mapping[tuple[float, float], float]
 UNQUANTISED_WIDTH = 2.0  # bytes of an element of A before it is quantised
 ALIGNMENT = 16.0  # bytes that rows should start on, for loads of full width
 # The size that says whether a product has a bias, and the op of such products, which have kernels of their own where they were timed.
-BIAS, BIASED = "bias", "biased"
+BIAS, BIASED, ADDED = "bias", "biased", "added"
 LINE, SECTOR = 128.0, 32.0  # bytes of a cache line, and of the part of it that memory moves at once
 MAX_TILE_WIDTH = 2.0  # bytes of elements whose tiles are moved by a unit of their own
 VECTOR_LOAD = 4.0  # wider elements that are loaded at once
@@ -62,7 +74,7 @@ GEMM = {
 def gemm(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     b, m, n, k = g["b"], g["m"], g["n"], g["k"]
     rate = c["compute"] * hw.peak
-    moved = b * (m * k * g["a"] + n * k * g["w"] + m * n * g["c"])
+    moved = b * (m * k * g["a"] + n * k * g["w"] + m * n * (g["c"] + g.get(ADDEND, 0.0)))
     memory: Array = moved / (c["memory"] * hw.bandwidth)
     if c["prepare"] and "prepare" not in off:
         memory = memory + b * m * (k * (c["prepare"] * (UNQUANTISED_WIDTH + g["a"]) / hw.bandwidth) + c["row"])
@@ -109,11 +121,11 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
 
 
 def addends(g: Sizes) -> dict[str, Mask]:
-    """A product with a bias has kernels of its own."""
-    if BIAS not in g:
+    """A product with a bias has kernels of its own; one that is added to the old result reads that too."""
+    if BIAS not in g and ADDEND not in g:
         return {"": np.asarray(True)}
-    biased = np.asarray(g[BIAS]) > 0
-    return {BIASED: biased, "": ~biased}
+    biased, added = (np.asarray(g.get(name, 0.0)) > 0 for name in (BIAS, ADDEND))
+    return {BIASED: biased, ADDED: added & ~biased, "": ~biased & ~added}
 
 
 def tiled(
@@ -157,7 +169,7 @@ def by_vectors(g: Sizes, hw: Hardware, c: Coefficients) -> Array:
     """
     rows, moved = (
         np.minimum(g["m"], g["n"]),
-        g["m"] * g["k"] * g["a"] + g["n"] * g["k"] * g["w"] + g["m"] * g["n"] * g["c"],
+        g["m"] * g["k"] * g["a"] + g["n"] * g["k"] * g["w"] + g["m"] * g["n"] * (g["c"] + g.get(ADDEND, 0.0)),
     )
     seconds = np.maximum(
         g["b"] * moved / (c["memory"] * hw.bandwidth), 2 * g["b"] * g["m"] * g["n"] * g["k"] / hw.vector

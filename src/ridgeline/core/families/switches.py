@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import columns, row_kernels
+from . import columns, row_kernels, weight_tiles
 from .attention import NARROW_HEAD, USUAL_HEAD, WINDOW
 from .convolution import (
     BLOCK_CHANNELS,
@@ -23,7 +23,6 @@ from .convolution import (
 from .effects import Array
 from .family import Mask, Sizes, element_width, off
 from .product import MAX_FEW_ROWS
-from .weight_tiles import MAX_STEP, SPLITS
 
 WITH_ELEMENTS = ("read", "written", "elements", "flops", "special")  # sizes of a stream, which grow together
 ALIGNED_COLUMNS = 16.0  # of a product, at which rows of the narrowest elements lie on 16 bytes
@@ -132,8 +131,6 @@ def next_sizes(family: str, op: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask
             yield larger, cases
     if family == "gemm":
         yield from _more_rows(sizes)
-    if family == "weight_only":
-        yield from _other_splits(sizes)
     if family == "conv":
         yield from _larger_groups(sizes)
     if family == "stream" and op == "copy":
@@ -155,17 +152,6 @@ def _more_rows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
             yield {**sizes, "m": np.where(m <= at, at + 1, m), "n": columns}, few
 
 
-def _other_splits(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
-    """The next k that a product with narrow weights can cut into more parts or fewer, in whole steps, than it can cut this one."""
-    k = np.asarray(sizes["k"], dtype=np.float64)
-    fewest, most = (MAX_STEP * parts for parts in (SPLITS[0], SPLITS[-1]))
-    divided = ~off(k, fewest)
-    for least, every in ((0, most), *((MAX_STEP * parts, 2 * MAX_STEP * parts) for parts in SPLITS[:-1])):
-        above = np.ceil((k - least) / every) * every + least
-        if np.any(cases := divided & (above > k)):
-            yield {**sizes, "k": np.where(cases, above, k)}, cases
-
-
 def unmasked(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
     """A kernel that skips nothing of the mask does more than one that does."""
     causal = np.asarray(sizes["causal"], dtype=np.float64)
@@ -185,6 +171,26 @@ def windows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
     ):
         if np.any(larger):
             yield {**sizes, name: np.where(larger, size, sizes[name])}, larger
+
+
+def further(family: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """The sizes beyond those of a kernel that timings of another one show as well, where that one stands in for it."""
+    yield from windows(sizes)
+    if family == "weight_only":
+        yield from _other_splits(sizes)
+
+
+def _other_splits(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """Products with narrow weights are split along k in as many parts as take the same number of steps each: beyond a k there are
+    some that are split more often, and some less."""
+    k, step = np.asarray(sizes["k"], dtype=np.float64), weight_tiles.step_of(sizes["w"])
+    most = weight_tiles.SPLITS[-1]
+    for parts in (1, *weight_tiles.SPLITS):
+        every = parts * step  # an odd number of these makes so many parts, an even one more
+        above = np.ceil(k / every) * every
+        above = above if parts == most else np.where(above % (2 * every) == 0, above + every, above)
+        if np.any(larger := above > k):
+            yield {**sizes, "k": above}, larger
 
 
 def _larger_groups(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .effects import FILL, LAUNCH, OVERLAP, TILES, Array, Effect
-from .family import Coefficient, Coefficients, Family, Hardware, Sizes, overlapped
+from .family import ADDEND, Coefficient, Coefficients, Family, Hardware, Sizes, overlapped
 from .rounds import pieces, waves
 
 BITS = 8.0  # of a byte
@@ -36,7 +36,7 @@ def weight_only(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) ->
     m, n, k = g["m"], g["n"], g["k"]
     tall = np.ceil(m / c["rows"])
     padded = m if "quantization" in off else tall * c["rows"]
-    moved = m * k * g["a"] + n * k * g["w"] + m * n * g["c"]
+    moved = m * k * g["a"] + n * k * g["w"] + m * n * (g["c"] + g.get(ADDEND, 0.0))
     memory: Array = moved / (c["memory"] * hw.bandwidth)
     scales = BITS * g["w"] - np.floor(BITS * g["w"])  # bits of scales and zero points per weight
     unpacked = 0.0 if "unpack" in off else c["unpack"] * (1 + c["scale"] * scales) * tall / hw.vector

@@ -13,13 +13,14 @@ from __future__ import annotations
 import numpy as np
 
 from .effects import FILL, LAUNCH, OVERLAP, TILES, Array
-from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, element_width, overlapped
+from .family import ADDEND, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, element_width, overlapped
 from .weight_only import BITS, FOLDED_SHAPE, UNPACK, folded_shape
 
 FEW, MANY, TALL = (16, 32, 64), 64, 128  # rows of a tile by the rows there are; from MANY on tiles are TALL and WIDE
 NARROW, WIDE = 64, 128  # columns of a tile
 MAX_STEP, SCALE_BITS = 128, 16.0  # of k, no more than share a scale; bits of a scale
 SPLITS, PROGRAMS = (2, 4, 8), 2  # k is cut into more parts until each core has so many programs
+CLOSE = 1e-6  # to an integer: as many weights share a scale, or else a scale and a zero point
 PARTIAL_BYTES = 4.0  # of a sum that is added up
 OVERLAP_POWER = 4.0  # how sharply the throughput of a core's programs takes over from the latency of one
 
@@ -46,13 +47,21 @@ def weight_tiles(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -
     return np.where(many, np.maximum(few, _time(g, many, hw, c, off)), few) if np.any(many) else few
 
 
+def step_of(width: Array) -> Array:
+    """Weights along k that a step takes, by the bytes of one with its share of a scale, and of a zero point as wide as a weight."""
+    stored = element_width(width)
+    scales = BITS * (np.asarray(width) - stored)  # bits of a scale for each weight
+    with np.errstate(divide="ignore", invalid="ignore"):
+        alone, both = SCALE_BITS / scales, (SCALE_BITS + BITS * stored) / scales
+        group = np.where(np.abs(alone - np.rint(alone)) < CLOSE, alone, both)
+    return np.minimum(np.rint(group), MAX_STEP)
+
+
 def _time(g: Sizes, many: Mask, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     m, n, k = g["m"], g["n"], g["k"]
     rows = np.where(many, TALL, np.asarray(FEW)[np.minimum(np.searchsorted(FEW, m), len(FEW) - 1)])
     columns = np.where(many, WIDE, NARROW)
-    scales = BITS * (np.asarray(g["w"]) - element_width(g["w"]))  # bits of a scale for each weight
-    with np.errstate(divide="ignore"):
-        step = np.minimum(SCALE_BITS / scales, MAX_STEP)
+    step = step_of(g["w"])
     tiles, results = np.ceil(m / rows) * np.ceil(n / columns), m * n
 
     unpack = 0.0 if "unpack" in off else c["unpack"] * columns * step
@@ -78,7 +87,9 @@ def _time(g: Sizes, many: Mask, hw: Hardware, c: Coefficients, off: frozenset[st
             if "fill" not in off:
                 compute = compute + c["fill"] * rows / FEW[0] * np.sqrt(programs)
         width = g["c"] if parts == 1 else np.maximum(PARTIAL_BYTES, g["c"])
-        memory = (m * k * g["a"] + n * k * g["w"] + results * width) / (c["memory"] * hw.bandwidth)
+        memory = (m * k * g["a"] + n * k * g["w"] + results * (width + g.get(ADDEND, 0.0))) / (
+            c["memory"] * hw.bandwidth
+        )
         split_time = overlapped(compute, memory, c, off)
         if parts > 1 and "fill" not in off:
             passes = stored * (3 * PARTIAL_BYTES + g["c"]) / hw.bandwidth  # set to zero, read, written in the end

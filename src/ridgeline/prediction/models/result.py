@@ -256,7 +256,7 @@ class ModelPrediction:
             alone = self.memory.weights > (self.memory.usable or 0.0)
             what = "the weights alone do not" if alone else "not even one sequence of this length does"
             return f"{note}; {what}: raise --tp or --pp, or quantize{'' if alone else ' the cache'}"
-        note += f"; at most {counted(self.largest_batch, 'sequence')} fit"
+        note += f"; at most {counted(self.largest_batch, 'sequence')} {'fits' if self.largest_batch == 1 else 'fit'}"
         asked, runs = float(np.max(self.load.batch)), float(np.max(self.running))
         if runs == asked:
             return f"{note} at full length, all while their answers grow"

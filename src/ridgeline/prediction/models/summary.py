@@ -174,8 +174,8 @@ def training_answer(made: TrainingPrediction) -> list[str]:
     overlap = f"{show(made.best, 's', 3)} with all communication hidden, {show(made.worst, 's', 3)} with none"
     return [
         f"step {show(made.time, 's', 3)} [{overlap}] · {rate} · {mfu}",
-        f"{made.architecture.name} on {devices_text(made.layout, made.machine.name)}; {job.batch} sequences of {show(job.tokens)} tokens, "
-        f"{made.microbatches} microbatches of {job.micro} per replica, recompute {job.recompute}",
+        f"{made.architecture.name} on {devices_text(made.layout, made.machine.name)}; {counted(job.batch, 'sequence')} of {show(job.tokens)} tokens, "
+        f"{counted(made.microbatches, 'microbatch', 'es')} of {job.micro} per replica, recompute {job.recompute}",
         "; ".join(part for part in (", ".join(parts).replace("exposed", "exposed communication"), waits) if part),
         training_memory(made),
         *too_long(made),

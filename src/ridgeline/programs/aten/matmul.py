@@ -11,11 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import ceil, prod
 
+import numpy as np
+
 from ...core.dtypes import result
 from ...core.families.product import BIASED
 from ...core.timeline import Tensor
-from ...core.work import Work
+from ...core.work import Kernel, Work
 from .. import ops
+from ..ops.kernels import added_to
 from .arguments import Arguments, Missing, elements
 from .building import named, streamed, with_moves
 from .counted import Counted, Rule, by
@@ -95,7 +98,16 @@ def with_addend(work: Work, addend: Tensor | None, scale: object = 1) -> Work:
     """The product plus beta times a vector or matrix: read once, one addition per result; beta = 0 reads nothing."""
     if addend is None or scale == 0:
         return work
-    return with_moves(work, read={"addend": addend})
+    made = with_moves(work, read={"addend": addend})
+    width = known(addend).bytes
+    kernels = tuple(added_to(each, width) if _as_large(addend, each) else each for each in made.kernels)
+    return replace(made, kernels=kernels)
+
+
+def _as_large(addend: Tensor, kernel: Kernel) -> bool:
+    """Whether it is read element by element: a bias and what is broadcast stay in cache."""
+    results = prod(float(np.max(kernel.sizes.get(name, 1.0))) for name in "bmn")
+    return elements(addend) >= results
 
 
 def _product(product: Product) -> Rule:

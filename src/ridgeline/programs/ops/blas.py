@@ -11,9 +11,10 @@ from typing import Literal
 
 import numpy as np
 
+from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import result
 from ...core.work import Array, Work, only_if, work
-from .kernels import padding, product_kernel, row_kernel
+from .kernels import added_to, padding, product_kernel, row_kernel
 from .registry import Flag, Format, Size, op
 
 # -- level 1 ----------------------------------------------------------------------------------------------
@@ -139,6 +140,7 @@ def _product(
     a, b, c = rows * k, (k if batch is None else batch * k) * n, rows * n
     notes: tuple[str, ...] = (f"{traffic} traffic", *(padding("k", k, dtype, stored) if batch is None else ()))
     once = {"A": (a, dtype, f"{lead}m k"), "B": (b, stored, f"{lead}k n")}
+    products = product_kernel(batch, m, n, k, dtype, stored, out)
     old, new = {"C": (only_if(beta, c), out, f"{lead}m n")}, {"C": (c, out, f"{lead}m n")}
     reads, inner = once, None
     if traffic == "no_reuse":
@@ -161,7 +163,7 @@ def _product(
         sizes=once if reads is not once else None,
         dtype=dtype,
         notes=notes,
-        kernels=product_kernel(batch, m, n, k, dtype, stored, out),
+        kernels=tuple(added_to(each, beta * dtype_row(out).bytes) for each in products),
     )
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label
-from ...core.families.product import BIAS
+from ...core.families.family import ADDEND
+from ...core.families.product import ADDED, BIAS
 from ...core.notes import ASSUMED, Note
 from ...core.work import Array, Kernel
 
@@ -27,6 +28,17 @@ def product_kernel(
         return (Kernel("weight_only", {"m": m, "n": n, "k": in_groups(k, stored), **widths}, dtype=label(dtype, stored)),)  # fmt: skip
     sizes = {"b": 1.0 if b is None else b, "m": m, "n": n, "k": k, **widths}
     return (Kernel("gemm", sizes, "" if b is None else "bmm", label(dtype, stored)),)
+
+
+def added_to(kernel: Kernel, width: Array) -> Kernel:
+    """A product that is added to a matrix as large as its result, of elements so wide; 0 where it is not, case by case.
+
+    No such product was timed. Those of one pair of matrices are told apart case by case, by their key.
+    """
+    if not np.any(width) or kernel.family not in ("gemm", "weight_only"):
+        return kernel
+    by_key = kernel.family == "gemm" and not kernel.op
+    return replace(kernel, sizes={**kernel.sizes, ADDEND: width}, result=kernel.result if by_key else ADDED)
 
 
 def in_groups(k: Array, stored: str) -> Array:

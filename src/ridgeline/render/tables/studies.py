@@ -186,7 +186,16 @@ def precisions_table(study: PrecisionSweep) -> Table:
     notes = ["AI / ridge above 1: compute-bound; weight-only quantization: `ridgeline predict --weights`"]
     if quantizing := _quantizing(study):
         notes.append(f"{_listed(quantizing)}: {QUANTIZING}; the others do not include it")
-    return Table("", shown, rows, tuple(notes))
+    return Table("", shown, rows, (*notes, *_shortages(study)))
+
+
+def _shortages(study: PrecisionSweep) -> list[str]:
+    """The formats in which the working set does not fit the memory, on one line."""
+    short = [(name, made.bounds[0]) for name, made in study.predictions if made.bounds[0].shortage]
+    needs = [f"{name} needs {show(float(np.max(bound.work.footprint)), 'B', 3)}" for name, bound in short]
+    if not short:
+        return []
+    return [f"does not fit: {', '.join(needs)}; {study.machine.name} has {show(short[0][1].capacity or 0.0, 'B', 3)}"]
 
 
 def comparison_lines(study: Comparison, case: str = "") -> list[str]:
