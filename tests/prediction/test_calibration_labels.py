@@ -264,3 +264,25 @@ def test_traffic_that_no_timed_kernel_has_is_not_calibrated(op: str, sizes: dict
     assert set(rl.predict(OPS[op](**several), "h200-sxm").expected[0].label) == {"transferred"}
     usual = {name: size for name, size in sizes.items() if name not in ("traffic", "tile", "passes")}
     assert rl.predict(OPS[op](**usual), "h200-sxm").expected[0].label == "calibrated"
+
+
+MOE = {"tokens": 512, "experts": 64, "topk": 6, "hidden": 2048, "inter": 1408}
+
+
+@pytest.mark.parametrize(
+    ("op", "sizes", "untimed"),
+    [
+        ("gemm", {"m": 4096, "n": 4096, "k": 4096, "dtype": "fp8_e4m3"}, {"dtype": "fp8_e5m2"}),
+        ("moe", MOE, {"active": 20}),
+        ("moe", MOE, {"active": np.array([20, 64])}),
+        ("moe", MOE, {"routing": "uniform"}),
+        ("stream_triad", {"n": 1e8, "dtype": "fp32"}, {"write_allocate": True}),
+    ],
+)
+def test_what_was_timed_in_another_way_is_transferred(op: str, sizes: dict[str, Any], untimed: dict[str, Any]) -> None:
+    """All of these were called calibrated: the timings are of e4m3, of experts used alike, of writes that read nothing."""
+    machine = rl.machine("h200-sxm")
+    usual, unusual = (predict(OPS[op](**each), machine).expected[0] for each in (sizes, sizes | untimed))
+    assert usual.label == "calibrated"
+    assert np.all(np.asarray(unusual.label) == "transferred")
+    assert np.all(unusual.high / unusual.time > usual.high / usual.time)

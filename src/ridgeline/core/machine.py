@@ -228,12 +228,25 @@ class Machine:
         return self._ceilings[key]
 
     def mixes(self, level: str = MAIN, ceilings: str | None = None) -> list[tuple[float, float, str]]:
-        """(share written, bandwidth, mix) of every measured mix of a level, where measured figures are asked for."""
-        row = self.level(level)
-        if row.bandwidth.kind(ceilings) != "measured":
+        """(share written, bandwidth, mix) of every measured mix of a level, where measured figures are asked for.
+
+        What comes from a level further out crosses this one as well, which is therefore as fast at least: a GPU's cache that is written
+        and read by one kernel may be measured slower than its memory.
+        """
+        if self.level(level).bandwidth.kind(ceilings) != "measured":
             return []
-        rates = [(WRITE_SHARE[mix], figure.measured, mix) for mix, figure in row.mixes.items() if mix in WRITE_SHARE]
-        return sorted((share, rate, mix) for share, rate, mix in rates if rate is not None)
+        rates = [
+            (WRITE_SHARE[mix], figure.measured, mix)
+            for mix, figure in self.mix_figures(level)
+            if mix in WRITE_SHARE and figure.measured is not None
+        ]
+        return sorted(rates)
+
+    def mix_figures(self, level: str) -> list[tuple[str, Figure]]:
+        """The figure of every access mix of a level that was measured there, and of the levels further out."""
+        first = self.levels.index(self.level(level))
+        mixed = self.level(level).mixes
+        return [(mix, figure) for row in self.levels[first:] for mix, figure in row.mixes.items() if mix in mixed]
 
     def mix_at(self, level: str, rate: float, ceilings: str | None = None) -> str:
         """The measured access mix of a level that has this bandwidth; nothing where mixes were not measured."""

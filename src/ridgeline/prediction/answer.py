@@ -307,6 +307,6 @@ def _listing(counts: Mapping[str, int], names: Mapping[str, str]) -> str:
 def _source(bound: Bound, name: str, term: Term) -> str:
     """The sentence behind a ceiling; where a mix of accesses was measured, that of the mix which was taken."""
     rate = first_number(term.rate)
-    level = next((level for level in bound.machine.levels if level.name == name), None)
-    mixes = level.mixes.values() if level and rate != term.ceiling.value else ()
-    return next((figure.measurement for figure in mixes if figure.measured == rate), term.ceiling.why)
+    of_level = rate != term.ceiling.value and any(level.name == name for level in bound.machine.levels)
+    mixes = bound.machine.mix_figures(name) if of_level else ()
+    return next((figure.measurement for _, figure in mixes if figure.measured == rate), term.ceiling.why)

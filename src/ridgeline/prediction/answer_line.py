@@ -15,6 +15,8 @@ from .predict import Prediction
 
 SURE = 0.95  # a bound is given with its confidence below this
 LATENCY = "latency"
+FEW_AT_ONCE = "too little work in parallel"
+LAUNCHES = 4.0  # times its launches that a kernel below them takes at least where they are not what limits it
 SPELLED = {
     "nvlink": "NVLink",
     "pcie": "PCIe",
@@ -32,18 +34,26 @@ def unit_name(machine: Machine, limiter: str) -> str:
 
 
 def sides(prediction: Prediction) -> NDArray[Any]:
-    """What bounds each case of a step: that of the roofline, but `latency` where steps that follow each other take longer than all else."""
+    """What bounds each case of a step: that of the roofline, but `latency` where steps that follow each other take longer than all else,
+    or where a kernel whose roofline time is below its launch takes many times the launch."""
     bound, expected = prediction.bounds[0], prediction.expected[0]
+    roofline = np.asarray(bound.bound)
     if expected.kernels:  # timed, or lent by what was: no term of its time is the ordering
-        return np.asarray(bound.bound)
-    return np.where(ordering_decides(bound, expected.given_efficiency), LATENCY, bound.bound)
+        launches = bound.launch * np.asarray(bound.work.waits.get("launch", 0.0))
+        return np.where((roofline == "overhead") & (expected.time > LAUNCHES * launches), LATENCY, roofline)
+    return np.where(ordering_decides(bound, expected.given_efficiency), LATENCY, roofline)
+
+
+def latency_of(prediction: Prediction) -> str:
+    """What a latency-bound step waits for."""
+    return FEW_AT_ONCE if prediction.expected[0].kernels else STEPS_IN_TURN
 
 
 def bound_text(prediction: Prediction, index: int = 0) -> str:
     """`memory-bound (HBM)`; below 95 % with the confidence in it, near the ridge with that in either side."""
     bound = prediction.bounds[0]
     if str(plain(sides(prediction), index)) == LATENCY:
-        return f"{LATENCY}-bound ({STEPS_IN_TURN})"
+        return f"{LATENCY}-bound ({latency_of(prediction)})"
     side, sure = str(plain(bound.bound, index)), float(plain(bound.confidence, index))
     if side == "balanced":
         compute = plain(bound.compute_time, index) >= plain(bound.memory_time, index)

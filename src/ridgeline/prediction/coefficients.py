@@ -62,6 +62,8 @@ RESULT, PRODUCTS, RESULTS_APART = "out_dtype", ("gemm", "conv"), ("sum_rows", "s
 CAST, CAST_TO = "cast", "bf16"  # and the format it casts to where none is given
 # Casts that kernels were timed for, by the bits of both formats.
 TIMED_CASTS = ((64, 32), (32, 16), (16, 32), (16, 16), (16, 8))
+UNTIMED_FP8 = "fp8_e5m2"
+UNTIMED_WAYS = {"active": None, "routing": "balanced", "write_allocate": 0.0}  # and what is usual
 # What bytes take is known from the format that most machines were timed in.
 STREAMED_AS = "fp32"
 LABELS = CALIBRATED, TRANSFERRED, UNCALIBRATED = "calibrated", "transferred", "uncalibrated"
@@ -171,7 +173,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                 calibrated = itself and not substitute
                 doubts = (
                     doubt.of_format(wanted if asked_of.dtype == key.dtype else key, candidate),
-                    0.0 if itself else _of_kernel(key, candidate, asked, borrowed),
+                    0.0 if itself else _of_kernel(machine, key, candidate, asked, borrowed),
                     doubt.VENDOR if borrowed and machine.vendor != doubt.LENDER_VENDOR else 0.0,
                 )
                 return Selected(
@@ -200,13 +202,17 @@ def _narrowed(machine: Machine, fitted: Fitted, candidate: Key, key: Key) -> Fit
     return replace(fitted, coefficients=values | {"softmax": values["softmax"] * faster})
 
 
-def _of_kernel(key: Key, candidate: Key, asked: str, borrowed: bool) -> float:
+def _of_kernel(machine: Machine, key: Key, candidate: Key, asked: str, borrowed: bool) -> float:
     """Doubt of the kernel of another op or path that serves; a borrowed path is uncertain enough."""
     if key.op in BUILT_LIKE and candidate.op != key.op:
         return doubt.BUILT_LIKE
     if borrowed:
         return 0.0
-    return doubt.TIMED_AS if key.op in TIMED_AS and _stands_in(key, candidate, asked) else doubt.OTHER
+    if key.op in TIMED_AS and _stands_in(key, candidate, asked):
+        return doubt.TIMED_AS
+    if machine.kind != "cpu" or candidate.op == key.op:
+        return doubt.OTHER
+    return doubt.OTHER_OF_CPU if key.op.removesuffix(BACKWARD) in IN_ORDER else doubt.UNLIKE_OF_CPU
 
 
 def _stands_in(key: Key, candidate: Key, asked: str) -> bool:
@@ -257,7 +263,7 @@ def _in_timed_half(key: Key) -> Key:
 
 def kernels(work: Work) -> tuple[Kernel, ...]:
     """The kernels of a work; a streaming work without any is one kernel that moves its bytes."""
-    result = _unusual_result(work)
+    result = _unusual(work)
     if work.kernels or work.family not in STREAMING or not work.dtype:
         # collectives have no formula here
         return () if collectives(work) else tuple(replace(each, result=result or each.result) for each in work.kernels)
@@ -272,10 +278,16 @@ def kernels(work: Work) -> tuple[Kernel, ...]:
     return (Kernel(work.family, sizes, work.name, label(work.dtype), result=result),)
 
 
-def _unusual_result(work: Work) -> str:
-    """The format that a work was asked to store its result in, where such kernels were not timed: products are stored in the format
-    of their sums, all else in its own. Sums of rows have few results."""
-    asked = work.shape.get(RESULT, CAST_TO if work.name == CAST else None)
+def _unusual(work: Work) -> str:
+    """What no timings are of, though a kernel of the same key was timed: fp8 of other bits, experts that are not used alike, a write that
+    reads first, a format of the result. Products are stored in the format of their sums, all else in its own; sums of rows have few results."""
+    shape = work.shape
+    if work.dtype == UNTIMED_FP8 or shape.get("weights") == UNTIMED_FP8:
+        return UNTIMED_FP8
+    ways = [name for name, usual in UNTIMED_WAYS.items() if name in shape and np.any(np.asarray(shape[name]) != usual)]
+    if ways:
+        return ways[0]
+    asked = shape.get(RESULT, CAST_TO if work.name == CAST else None)
     if asked is None or work.name in RESULTS_APART:
         return ""
     if work.name == CAST:

@@ -37,6 +37,7 @@ from .transformed import TRANSFORMED, fewer_products, has_images
 NOT_CALIBRATED = f"{UNCALIBRATED}: usual shares of the stated ceilings"
 MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"
 TIME_THEM = "; `ridgeline measure cpu --calibrate` times them"  # no sorts, which it does not know
+FROM_MEMORY = "; no longer than from memory"
 GIVEN_EFFICIENCY = "efficiency given by the caller"
 COUNTED = f"{TRANSFERRED}: more is counted than the timed kernels move, so that the time is the floor"
 MORE = 1.1  # of the high end, above which the floor counts more than was timed: caches absorb some of what it counts, but not that
@@ -53,6 +54,7 @@ class Expected:
     backend: str | None = None  # that was asked for
     given_launch: float | None = None  # the caller's, in place of the fitted one
     flat: bool = False  # the kernel families left aside
+    cold: Expected | None = None  # of operands that a cache holds, the same step with its operands in memory
 
     @cached_property
     def _coverage(self) -> tuple[tuple[KernelTime, ...], Array]:
@@ -90,13 +92,16 @@ class Expected:
         if self.collectives:
             return total(collective.time for collective in self.collectives)
         if not self.kernels:
-            return flat_time(self.bound, self.given_efficiency)
+            flat = flat_time(self.bound, self.given_efficiency)
+            return flat if self.cold is None else np.minimum(flat, self.cold.time)
         time = total(kernel.time for kernel in self.kernels)
         return self._or_flat(time, flat_time(self.bound)) if np.any(self.uncovered) else time
 
     @cached_property
     def transformed(self) -> Array:
         """Products of the work for each that the kernels need at least."""
+        if self.cold is not None:
+            return self.cold.transformed
         return fewer_products(self.bound, self.unbounded, self.kernels) if has_images(self.bound.work) else 1.0
 
     @cached_property
@@ -161,7 +166,8 @@ class Expected:
 
     @cached_property
     def high(self) -> Array:
-        return self.time * np.maximum(1 + self._relative_end("high"), 1.0)
+        high = self.time * np.maximum(1 + self._relative_end("high"), 1.0)
+        return high if self.cold is None else np.minimum(high, np.maximum(self.cold.high, self.time))
 
     @property
     def distance(self) -> Array:
@@ -241,7 +247,7 @@ class Expected:
         )
         if ceilings == MEASURED_CEILINGS and self.bound.machine.kind == "cpu":
             ceilings += "" if steps else TIME_THEM
-        return self._no_backend + ceilings + steps
+        return self._no_backend + ceilings + steps + (FROM_MEMORY if self.cold else "")
 
     @property
     def _no_backend(self) -> str:

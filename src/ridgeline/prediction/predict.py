@@ -305,9 +305,11 @@ def predict(
 
     def expect(step: Step, item: Bound) -> Expected:
         library = step.backend or backend
-        flat = runs_elsewhere(step.work, machine, engine) or (resident is not None and not cached)  # as nobody timed
-        if flat or efficiency is not None or not step.work.sources:
-            return Expected(item, efficiency, library, launch, flat)
+        elsewhere, held = runs_elsewhere(step.work, machine, engine), resident is not None and not cached
+        if elsewhere or held or efficiency is not None or not step.work.sources:  # the first two as nobody timed
+            in_memory = held and not elsewhere and efficiency is None and machine.kind == "gpu"
+            cold = predict(step.work, machine, ceilings, launch=launch, backend=library) if in_memory else None
+            return Expected(item, efficiency, library, launch, elsewhere or held, cold.expected[0] if cold else None)
         alone = [
             predict(ran_with(source.alone, library), machine, ceilings, resident=resident, launch=launch)
             for source in step.work.sources

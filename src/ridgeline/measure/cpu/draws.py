@@ -22,9 +22,13 @@ ROW_GRADIENTS = ("layernorm_backward", "sum_columns")
 CONVOLUTIONS = ("conv2d", "conv2d_dgrad")  # the latter with the gradient of the weights
 BATCH_NORMS = ("batchnorm_training", "batchnorm_backward")
 POOLS = ("max_pool2d", "max_pool2d_backward")
+# What a full calibration adds: ops whose kernels are not built like those above, so that nothing else tells how long they take.
+FURTHER_STREAMS = ("dropout", "silu", "tanh", "silu_backward", "fill")
+FURTHER_ROWS = ("cross_entropy", "cross_entropy_backward", "softmax_backward", "cumsum", "sort", "add_row")
 # Timings per op and dtype, quick and full.
 COUNTS = {True: 10, False: 32}
 PRODUCT_COUNTS = {True: 14, False: 96}
+FEW_COUNTS = {True: 10, False: 16}
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,31 @@ def _conv(draw: Draw, index: int, most: Limits) -> Case:
     return {**case, "stride": stride, "padding": 0 if kernel == stride else (kernel - 1) // 2}
 
 
+def _topk(draw: Draw, index: int, most: Limits) -> Case:
+    case = _matrix(draw, index, most)
+    return {**case, "k": draw.size(1, min(case["cols"], 64))}
+
+
+def _optimizer(draw: Draw, index: int, most: Limits) -> Case:
+    return {"n": draw.size(most.elements, most.moved / 28)}
+
+
+def _permute(draw: Draw, index: int, most: Limits) -> Case:
+    """Heads of attention, before tokens and after them."""
+    inner, batch = draw.choice(HEAD_DIMS[:4]), draw.size(1, 8)
+    elements = max(most.moved / 8 / inner / batch, 8)
+    return {
+        "batch": batch,
+        "rows": draw.size(2, max(elements / 2, 3)),
+        "cols": draw.choice((2, 4, 8, 12)),
+        "inner": inner,
+    }
+
+
+def _parts(draw: Draw, index: int, most: Limits) -> Case:
+    return {**_matrix(draw, index, Limits(most.moved / 2, most.flops, most.elements)), "parts": 2}
+
+
 def _batch_norm(draw: Draw, index: int, most: Limits) -> Case:
     channels, side = _image(draw)
     return {"batch": draw.size(1, 32), "channels": channels, "pixels": side * side}
@@ -112,8 +141,8 @@ def _pool(draw: Draw, index: int, most: Limits) -> Case:
 
 
 DRAWS: dict[str, Callable[[Draw, int, Limits], Case]] = {
-    **dict.fromkeys((*STREAMS, *REDUCTIONS, *TRAINED_STREAMS), _vector),
-    **dict.fromkeys((*ROWS, *ROW_GRADIENTS, "transpose"), _matrix),
+    **dict.fromkeys((*STREAMS, *REDUCTIONS, *TRAINED_STREAMS, *FURTHER_STREAMS), _vector),
+    **dict.fromkeys((*ROWS, *ROW_GRADIENTS, *FURTHER_ROWS, "transpose"), _matrix),
     "gemv": partial(_matrix, names=("m", "n")),
     "gemm": _products,
     "gemm few": _few_rows,
@@ -123,30 +152,40 @@ DRAWS: dict[str, Callable[[Draw, int, Limits], Case]] = {
     **dict.fromkeys(CONVOLUTIONS, _conv),
     **dict.fromkeys(BATCH_NORMS, _batch_norm),
     **dict.fromkeys(POOLS, _pool),
+    "topk": _topk,
+    "adamw": _optimizer,
+    "permute": _permute,
+    "concatenate": _parts,
+    "embedding_backward": _embedding,
 }
 PRODUCTS = ("gemm", *CONVOLUTIONS, "attention")
 OPS = {"gemm few": "gemm", "decode": "attention"}  # draws that are of another op
 TRAINING = ("attention_backward", *CONVOLUTIONS[1:], *BATCH_NORMS, *POOLS, *TRAINED_STREAMS, *ROW_GRADIENTS)
-NOT_NUMPY = ("attention", "decode", "conv2d", *TRAINING)
+FURTHER = (*FURTHER_STREAMS, *FURTHER_ROWS, "topk", "adamw", "permute", "concatenate", "embedding_backward")
+# Those of both that take several times as long as any other op would suggest.
+UNLIKE = ("dropout", "max_pool2d", "cross_entropy", "cross_entropy_backward", "attention_backward")
+NOT_NUMPY = ("attention", "decode", "conv2d", *TRAINING, *FURTHER)
 CAST_TO = {"fp32": "bf16", "bf16": "fp32", "fp64": "fp32"}
 NUMPY_CAST_TO = {"fp32": "fp64", "fp64": "fp32"}
 DRAWS_PER_CASE = 50
 
 
 def cases(
-    library: str, dtypes: Sequence[str], most: Limits, quick: bool, training: bool = False, seed: int = 1
+    library: str, dtypes: Sequence[str], most: Limits, quick: bool, resident: bool = False, seed: int = 1
 ) -> list[Case]:
     """Cases of every op and dtype within the limits, one of each in turn: whatever part is timed covers all of them.
 
-    `training` adds what only training runs, through torch.
+    A quick run has what only training runs with `resident` operands alone, and nothing further, but for what is like nothing else.
     """
     rng = np.random.default_rng(seed)
     groups: list[list[Case]] = []
-    left_out = (*(NOT_NUMPY if library == NumPy.name else ()), *(() if training else TRAINING))
     for name, draw_sizes in DRAWS.items():
-        if name in left_out:
+        if library == NumPy.name and name in NOT_NUMPY:
             continue
-        count = (PRODUCT_COUNTS if name in PRODUCTS else COUNTS)[quick]
+        if quick and name not in UNLIKE and (name in FURTHER or (name in TRAINING and not resident)):
+            continue
+        few = name in FURTHER or (name in TRAINING and not resident)
+        count = (FEW_COUNTS if few else PRODUCT_COUNTS if name in PRODUCTS else COUNTS)[quick]
         groups += [_drawn(name, dtype, draw_sizes, count, most, rng, library) for dtype in dtypes]
     return [case for turn in zip_longest(*groups) for case in turn if case is not None]
 

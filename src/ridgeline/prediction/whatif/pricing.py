@@ -12,8 +12,7 @@ from ...core.cached import cached_property
 from ...core.documents import to_document
 from ...core.errors import InputError, MissingFigure
 from ...core.units import show
-from ..answer_line import LATENCY, sides
-from ..flat import STEPS_IN_TURN
+from ..answer_line import LATENCY, latency_of, sides
 from ..host import waiting
 from ..predict import Prediction
 from .case import Case, Change, NoEffect
@@ -138,7 +137,7 @@ class PricedCase:
 
     @property
     def waits_for_steps(self) -> bool:
-        """Whether the time is that of steps that follow each other, which no ceiling speeds up."""
+        """Whether the time is that of steps that follow each other, or of too little work at once, which no ceiling speeds up."""
         return len(self.prediction.steps) == 1 and str(sides(self.prediction)) == LATENCY
 
     @property
@@ -223,7 +222,7 @@ def _why(priced: PricedCase, before: PricedCase) -> str:
         )
         return f"a kernel takes as long in a graph, {host}"
     if before.waits_for_steps:
-        return f"{STEPS_IN_TURN} take most of the time ({before.bound_words})"
+        return f"{latency_of(before.prediction)} {'makes' if before.prediction.expected[0].kernels else 'take'} most of the time ({before.bound_words})"
     limits = f"{before.limiter} is the limiter ({before.bound_words})"
     if priced.limiter != before.limiter:
         return f"{limits}; then {priced.limiter} takes as long"
