@@ -58,6 +58,8 @@ def test_every_op_has_enough_cases_within_the_limits(library: str, quick: bool) 
     counts = Counter(case["op"] for case in listed)
     wanted = {"gemm", "gemv", "add", "exp", "copy", "sum", "softmax", "layernorm"}
     wanted |= {"conv2d", "attention", "embedding", "rmsnorm", "cast", "gelu"} if library == "torch" else set()
+    wanted |= set(draws.UNLIKE) if library == "torch" else set()
+    wanted |= {*draws.TRAINING, *draws.FURTHER} if library == "torch" and not quick else set()
     assert wanted <= set(counts)
     assert min(counts.values()) >= 8
     for case in listed:
@@ -169,7 +171,7 @@ def test_gradients_of_one_call_share_its_time(monkeypatch: pytest.MonkeyPatch) -
 def test_cases_in_cache_fit_a_quarter_of_it_and_go_down_to_single_elements() -> None:
     most = resident_limits(CPU, limits(CPU, True, 64 * MIB))
     assert most.moved == MIB / 4
-    listed = cases("torch", ["fp32"], most, True, training=True)
+    listed = cases("torch", ["fp32"], most, True, resident=True)
     assert min(case["n"] for case in listed if "n" in case) < 64
     assert {"conv2d_dgrad", "batchnorm_backward", "max_pool2d", "layernorm_backward"} <= {case["op"] for case in listed}
 
@@ -220,7 +222,7 @@ def test_every_numpy_case_has_a_call(quick: bool) -> None:
 def test_every_torch_case_has_a_call() -> None:
     pytest.importorskip("torch")
     library = Torch(1 << 16, 4 * MIB)
-    for case in {case["op"]: case for case in cases("torch", ["fp32"], Limits(2e6, 5e8, 1), True, True)}.values():
+    for case in {case["op"]: case for case in cases("torch", ["fp32"], Limits(2e6, 5e8, 1), False, True)}.values():
         runs = list(library.build(case))
         assert runs, case
         for run in runs:
