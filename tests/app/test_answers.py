@@ -178,6 +178,10 @@ def test_quantized_weights_are_weighed_against_those_that_need_no_unpacking(batc
         ("critical-batch 4096 4096 --ridge 152 --dtype fp16", r"compute-bound at batch >= 165"),
         ("critical-batch 256 256 --ridge 152", r"memory-bound at every batch: AI limit 128 FLOP/B < ridge 152 FLOP/B"),
         ("precisions gemm m=4096 n=4096 k=4096 --on h200-sxm", r"fastest in fp8_e4m3: \S+ us, \S+x faster than bf16 .*"),
+        (
+            "precisions moe tokens=8 experts=8 topk=2 hidden=256 inter=256 --on h200-sxm",
+            r"fastest in bf16: \S+ us, as fast as fp16 \(\S+ us\); without fp64 and fp32, in which no kernels were timed",
+        ),
         ("whatif gemm m=16 n=8192 k=8192 --on h200-sxm --do quantize=fp8", r"largest gain: quantize to fp8, \S+ us -> \S+ us \(\S+x\)"),
         ("whatif gemm m=16 n=8192 k=8192 --on h200-sxm --do tensor", r"no gain: tensor units: .*already"),
         ("machines h200-sxm", r"h200-sxm: NVIDIA H200 SXM 141GB, gpu, hopper, 2024, 700 W"),

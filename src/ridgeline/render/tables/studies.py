@@ -35,6 +35,7 @@ US = (microseconds("floor_us", "floor"), microseconds("time_us", "time"))
 INTENSITY = Column("intensity", "AI FLOP/B")
 # Ratios of two times below which machines are equally fast: rounded to 1x, or where both intervals hold the other's time.
 ROUNDED, NOTABLE = 1.005, 1.05
+FASTER = 1.005  # times, from which on a format is called faster
 HALF_BITS = 16  # activations of so many or more are not quantized
 BASELINES = {"roofline": "stated roofline", "flat": "78 % of roofline", "fitted": "3-parameter fit"}
 
@@ -137,20 +138,30 @@ def critical_batch_table(study: CriticalBatch) -> Table:
 
 
 def precisions_lines(study: PrecisionSweep) -> list[str]:
-    """The fastest format and what it gains over the first 16-bit one, then what was asked."""
+    """The fastest of the formats that were timed and what it gains over the first 16-bit one, then what was asked."""
     kinds = sorted({kind for _, prediction in study.predictions for kind in prediction.bounds[0].kinds.split("+")})
     op = f"{study.op.name} {_fixed(study)} on {study.machine.name}, {'+'.join(kinds)} ceilings"
-    times = {name: float(np.sum(prediction.time)) for name, prediction in study.predictions}
+    untimed = _untimed(study)
+    times = {name: float(np.sum(each.time)) for name, each in study.predictions if name not in untimed}
     best = min(times, key=lambda name: times[name])
     base = next((name for name in ("bf16", "fp16", "fp32") if name in times and name != best), None)
-    gain = f", {times[base] / times[best]:.3g}x faster than {base} ({show(times[base], 's')})" if base else ""
-    if len(times) == 1:
+    ratio = times[base] / times[best] if base else 1.0
+    faster = f"{ratio:.3g}x faster than" if ratio >= FASTER else "as fast as"
+    gain = f", {faster} {base} ({show(times[base], 's')})" if base else ""
+    if len(study.predictions) == 1:
         return [f"{best}: {show(times[best], 's')}", op]
     several = " for all cases" if study.predictions[0][1].count > 1 else ""
     quantizing = _quantizing(study)
     unlike = quantizing and best not in quantizing and dtype_row(best).stored_bits < HALF_BITS
     apart = f", without quantizing the activations, which the times of {_listed(quantizing)} include" if unlike else ""
-    return [f"fastest in {best}: {show(times[best], 's')}{several}{gain}{apart}", op]
+    left_out = f"; without {_listed(untimed)}, in which no kernels were timed" if untimed else ""
+    return [f"fastest in {best}: {show(times[best], 's')}{several}{gain}{apart}{left_out}", op]
+
+
+def _untimed(study: PrecisionSweep) -> list[str]:
+    """Formats that no timings speak for, where they do for others: a flat form does not compare with what kernels take."""
+    flat = [name for name, prediction in study.predictions if all(expected.is_flat for expected in prediction.expected)]
+    return flat if len(flat) < len(study.predictions) else []
 
 
 def _quantizing(study: PrecisionSweep) -> list[str]:
