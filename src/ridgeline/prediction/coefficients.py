@@ -41,6 +41,9 @@ SAME_HALVES = ("stream", "reduce", "gather", "rows", "scan", "transpose", "atten
 # Libraries whose kernels serve where the one asked for has none for such weights or such a KV cache, by family, and formats of weights
 # and caches that are unpacked alike.
 SERVING = ("vllm", "sglang", "trtllm")
+# Families whose kernels run on another unit in each format: timings of the format on other machines serve before those of other formats
+# on this one. On an L4 products in fp32 slow down for power as those in tf32 do not.
+OF_ENGINES = ("gemm", "conv")
 OTHER_PATHS = {"weight_only": ("triton",), "decode": SERVING, "moe": SERVING}
 UNPACKED_ALIKE = {
     "weight_only": dict.fromkeys(("fp8_e4m3", "fp8_e5m2", "mxfp8"), "int8") | dict.fromkeys(("nvfp4", "mxfp4"), "int4"),
@@ -148,12 +151,19 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     narrow = len(key.dtypes) > 1 or (key.family == "moe" and key.dtype not in HALVES)
     other_paths = tuple(timed_backend(machine, path) for path in OTHER_PATHS.get(key.family, ()) if narrow)
     # the library that is asked for comes first, though other machines lend it; then what this machine was timed with, then what is lent
-    for borrowed, of_library in ((False, True), (True, True), (False, False), (True, False))[0 if asked else 2 :]:
+    passes = [(False, False, False), (True, False, False)]
+    if key.family in OF_ENGINES:
+        passes = [(False, False, True), (True, False, True), *passes]
+    if asked:
+        passes = [(False, True, True), (True, True, True), *passes]
+    for borrowed, of_library, same_format in passes:
         asked_of = _on_vector_units(machine, key) if borrowed else key
         wanted = _in_timed_half(asked_of) if borrowed else key
         plain_serve = not _lends_apart(machine, wanted)
         for candidate, substitute in _candidates(wanted, asked, last_dtype, like, other_paths, borrowed):
-            if of_library and not (candidate.backend in backends(asked)[:-1] and alike(candidate.dtype, wanted.dtype)):
+            if of_library and candidate.backend not in backends(asked)[:-1]:
+                continue
+            if same_format and not alike(candidate.dtype, wanted.dtype):
                 continue
             substitute = (substitute and candidate.dtype != key.dtype) or asked_of.dtype != key.dtype
             fitted = machine.fitted.get(candidate)
