@@ -27,8 +27,9 @@ from ridgeline.core.timeline import Call
 from ridgeline.core.work import Kernel
 from ridgeline.machines import coefficients
 from ridgeline.machines import load as machines
-from ridgeline.prediction.coefficients import hardware, kernels
+from ridgeline.prediction.coefficients import kernels
 from ridgeline.prediction.fit import Group, fit, group
+from ridgeline.prediction.hardware import hardware
 from ridgeline.programs.aten import count
 
 SOURCE = (

@@ -15,8 +15,9 @@ from ridgeline.core.machine import Machine
 from ridgeline.core.work import Work, work
 from ridgeline.machines.schema import read
 from ridgeline.machines.write import text
-from ridgeline.prediction.coefficients import hardware, kernels, select
+from ridgeline.prediction.coefficients import kernels, select
 from ridgeline.prediction.fit import fit_cases, fit_small
+from ridgeline.prediction.hardware import hardware
 
 
 def measured(unit: str, value: float) -> Figure:

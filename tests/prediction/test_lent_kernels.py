@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from ridgeline.core.families.attention import EXPONENTIAL_SHARE, MAX_HEAD
 from ridgeline.machines.files import names
-from ridgeline.prediction.coefficients import hardware
 from ridgeline.prediction.compare import comparison
+from ridgeline.prediction.hardware import hardware
 from ridgeline.prediction.predict import Prediction
 from ridgeline.programs.ops import find
 from strategies import law

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING
@@ -194,6 +194,11 @@ def span_text(low: float, high: float) -> str:
 def counted(count: int, noun: str, ending: str = "s") -> str:
     """`1 core`, `2 cores`."""
     return f"{count} {noun}{'' if count == 1 else ending}"
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """`fp64, tf32 and int8`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def number(text: str, unit: str = "") -> float:

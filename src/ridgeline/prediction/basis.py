@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from ..core.families.attention import WINDOW
+from ..core.units import enumerated
 from ..machines.libraries import known
 from . import timed_sizes
 from .coefficients import CALIBRATED, Selected
@@ -30,7 +31,7 @@ def libraries(selected: Selected) -> str:
     if selected.key.backend:
         return ""
     titles = sorted({known(match[1] or "").title for match in TIMED_LIBRARIES.finditer(selected.fitted.source)})
-    return " of " + " and ".join(filter(None, (", ".join(titles[:-1]), titles[-1]))) if titles else ""
+    return f" of {enumerated(titles)}" if titles else ""
 
 
 def basis(kernel: KernelTime, distance: float) -> str:

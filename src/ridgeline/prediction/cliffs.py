@@ -14,7 +14,7 @@ from typing import Any
 from ..core.errors import RidgelineError
 from ..core.families.attention import WINDOW
 from ..core.families.weight_only import UNPACKING
-from ..core.units import percent, show
+from ..core.units import enumerated, percent, show
 from ..programs.ops import Op
 from .basis import NOTABLE_DISTANCE
 from .plain import plain
@@ -141,11 +141,11 @@ class Here:
         there = self.at(padded)
         assert there is not None
         share, time = self.less(there), show(_seconds(there), "s")
-        words = _listed([f"{name}={size}" for name, size in padded.items()])
+        words = enumerated([f"{name}={size}" for name, size in padded.items()])
         if len(padded) == 1 or all(self.falls_anyway(name, size) for name, size in padded.items()):
             return None
         return Neighbour(
-            share, f"alignment: {words} take {time}, {percent(share)} less; pad {_listed([*padded])}", True
+            share, f"alignment: {words} take {time}, {percent(share)} less; pad {enumerated([*padded])}", True
         )
 
 
@@ -156,10 +156,6 @@ def _seconds(prediction: Prediction) -> float:
 def _distance(prediction: Prediction) -> float:
     """How far the sizes are beyond those that were timed."""
     return float(plain(prediction.distance, 0))
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
 
 
 def _timed(prediction: Prediction) -> bool:

@@ -16,18 +16,16 @@ from ..core.dtypes import dtype as dtype_row
 from ..core.dtypes import label
 from ..core.dtypes import result as stored_result
 from ..core.errors import MissingFigure
-from ..core.families import RESIDENT, Family, Hardware, Key, formula
+from ..core.families import RESIDENT, Family, Key, formula
 from ..core.families.attention import WINDOW
 from ..core.families.product import ADDED, BIASED
-from ..core.figure import Figure
-from ..core.machine import ANY, MAIN, Fitted, Machine
+from ..core.machine import MAIN, Fitted, Machine
 from ..core.network import collectives
 from ..core.work import READ, WRITE, Array, Kernel, Work, largest
-from ..machines.defaults import defaults
-from ..machines.power import cores
 from ..machines.transfer import VECTOR_PRODUCTS, adding_wider, apart, backends, library, newest
 from . import doubt
 from .doubt import HALVES, STREAMING, alike
+from .hardware import hardware
 
 # A dtype that was never timed takes the coefficients of the next one that was.
 SUBSTITUTES = {
@@ -316,57 +314,3 @@ def in_cache(work: Work) -> Work:
 def timed_in_cache(machine: Machine) -> bool:
     """Whether kernels of this machine were timed with their operands in its caches."""
     return machine.kind == "cpu" and any(key.resident and not row.borrowed for key, row in machine.fitted.items())
-
-
-def hardware(machine: Machine, dtype: str) -> Hardware | None:
-    """The machine as a formula sees it for arithmetic in a dtype, None where a figure is not known."""
-    if machine.kind == "cpu":
-        return _cpu_hardware(machine, dtype)
-    count = cores(machine)
-    if count is None or ANY in machine.peaks or not machine.levels:
-        return None
-    try:
-        vector = _stated(machine.peaks[machine.engine("vector", dtype)])
-        bandwidth = _stated(machine.main.bandwidth)
-    except (MissingFigure, KeyError):
-        return None
-    try:
-        peak = _stated(machine.peaks[machine.engine("matrix", dtype)])
-    except MissingFigure:  # no products in this format; what only reads it computes wider
-        peak = vector
-    if peak is None or vector is None or bandwidth is None:
-        return None
-    inner = machine.levels[-2] if len(machine.levels) > 1 else None
-    cache_size = (inner.total if inner and inner.name != "l1" else None) or defaults("cache")["last_level"]
-    figure = machine.peaks.get("special.fp32")
-    special = (figure.value() if figure else None) or defaults("special")["per_flop"] * vector
-    # addresses and loads of fp64 elements take no fp64 units, of which some GPUs have few; half of the fp32 rate is what most have
-    single = machine.peaks.get("vector.fp32")
-    handling = max(vector, ((_stated(single) if single else None) or 0.0) / 2)
-    return Hardware(count, peak, bandwidth, cache_size, special, vector, handling=handling)
-
-
-def _cpu_hardware(machine: Machine, dtype: str) -> Hardware | None:
-    """The measured figures of a CPU, because a virtual machine has only a part of what the vendor states."""
-    if ANY in machine.peaks or not machine.levels:
-        return None
-    try:
-        vector = machine.peaks[machine.engine("vector", dtype)].value()
-    except (MissingFigure, KeyError):
-        return None
-    try:
-        peak = machine.peaks[machine.engine("matrix", dtype)].value()
-    except MissingFigure:  # a format without arithmetic of its own is converted
-        peak = vector
-    bandwidth = machine.main.bandwidth.value()
-    if peak is None or vector is None or bandwidth is None:
-        return None
-    figures = [(level.total, level.bandwidth.value()) for level in machine.levels[:-1]]
-    caches = tuple((size, rate) for size, rate in figures if size is not None and rate is not None)
-    last_level = caches[-1][0] if caches else 0.0
-    return Hardware(machine.units.get("core", 1), peak, bandwidth, last_level, np.inf, vector, caches)
-
-
-def _stated(figure: Figure) -> float | None:
-    """The vendor's figure: coefficients are shares of it, whatever was measured."""
-    return figure.stated if figure.stated is not None else figure.value()

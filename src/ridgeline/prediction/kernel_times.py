@@ -17,6 +17,7 @@ from ..core.cached import cached_property
 from ..core.families import Hardware, Key, TimeItem, keys, nearby, switches
 from ..core.families.attention import WINDOW
 from ..core.families.correction import Correction, Placed
+from ..core.families.family import LASTING
 from ..core.families.product import by_vectors
 from ..core.families.row_kernels import COLUMN_SUMS
 from ..core.families.vector import APART, UNPLANNED
@@ -24,7 +25,8 @@ from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
 from ..machines.transfer import backends, lender_scale
 from . import timed_sizes
-from .coefficients import TRANSFERRED, Selected, hardware, kernels, select, timed_backend
+from .coefficients import TRANSFERRED, Selected, kernels, select, timed_backend
+from .hardware import at_burst, hardware
 from .ordering import ordered
 
 NEARBY = "correction from similar measured shapes"
@@ -38,10 +40,6 @@ WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches
 MIN_LAUNCH = 0.5  # of a launch of the caller's: timings shorter than the fitted one say little of others
 # Sizes that are raised one after the other; the rows and columns of products are raised together.
 MAX_PADDED = {"rows": 3, "scan": 2, "attention": 4, "attention_backward": 4, "conv": 3, **dict.fromkeys(COLUMN_SUMS, 1)}
-# The ends of the interval over the time, at least, of kernels far below the timed sizes that do little more than launch: those of
-# kernels that another GPU lends, because long kernels say little of a launch.
-BELOW_TIMED = {"low": 0.77, "high": 1.3}
-BELOW_DOUBLINGS = 2.0  # below the timed sizes, over which the interval widens to these
 
 
 @dataclass(frozen=True)
@@ -249,6 +247,10 @@ class KernelTime:
             if self._placed is not None:
                 time = time - self._correction + self._corrected(self._placed.lowest())
             time = np.minimum(time, self._beyond(low=True))
+        if self.hardware.held_back > 1 and np.any(
+            self._alone > LASTING
+        ):  # when the power limit sets in was not measured
+            time = time - self._formula + self.selected.family.time(self._worked, at_burst(self.hardware), self._fitted)
         return self._scattered(time)
 
     @cached_property
@@ -295,9 +297,7 @@ class KernelTime:
             return relative
         nearer, further = (np.minimum, np.maximum) if end == "high" else (np.maximum, np.minimum)
         launch = self.coefficients.get("launch", 0.0) / self._alone
-        unknown = BELOW_TIMED[end] ** np.clip(
-            np.log2(self._distance) / BELOW_DOUBLINGS * np.minimum(2 * launch, 1.0), 0.0, 1.0
-        )
+        unknown = timed_sizes.unknown_below(end, self._distance, launch)
         held = np.exp(self.selected.log_end(end))
         if end == "high":
             ranges = self.selected.fitted.ranges

@@ -21,6 +21,10 @@ HEADED = ("attention", "attention_backward", "decode")  # families of kernels th
 GROWTH_PER_DOUBLING = 0.05  # of the logarithm of an interval's end, per doubling of a size beyond those that were timed
 MAX_DOUBLINGS = 12.0  # that count; beyond, nothing is known better
 CALIBRATED_WITHIN = 4.0  # times the sizes that were timed, up to which timings speak for a kernel: a doubling later, formulas err twice as much
+# The ends of the interval over the time, at least, of kernels far below the timed sizes that do little more than launch: those of
+# kernels that another GPU lends, because long kernels say little of a launch.
+BELOW_TIMED = {"low": 0.77, "high": 1.3}
+BELOW_DOUBLINGS = 2.0  # below the timed sizes, over which the interval widens to these
 
 Sizes = Mapping[str, Array]
 Ranges = Mapping[str, tuple[float, float]]
@@ -55,3 +59,8 @@ def below(sizes: Sizes, ranges: Ranges) -> NDArray[np.bool_]:
     smaller = [np.where((size > 0) & (size < ranges[name][0]), 1.0, 0.0) for name, size in timed.items()]
     larger = [np.where(size > ranges[name][1], 1.0, 0.0) for name, size in timed.items()]
     return np.asarray(largest([0.0, *smaller])) > largest([0.0, *larger])
+
+
+def unknown_below(end: str, distance: Array, launch: Array) -> Array:
+    """An end of the interval over the time, at least, this far below the timed sizes; `launch` is its share of the time."""
+    return BELOW_TIMED[end] ** np.clip(np.log2(distance) / BELOW_DOUBLINGS * np.minimum(2 * launch, 1.0), 0.0, 1.0)

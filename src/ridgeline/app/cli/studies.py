@@ -131,7 +131,7 @@ def precisions(
     """Compare number formats for one op on a machine."""
     from ...prediction.precisions import precision_sweep
     from ...programs.ops import find
-    from ...render.tables.studies import precisions_lines, precisions_table
+    from ...render.tables.precisions import precisions_lines, precisions_table
 
     op, chosen = find(op_name), machine.load()
     given = bind(op, values, {})

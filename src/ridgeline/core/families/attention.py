@@ -172,7 +172,7 @@ def _tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], per_pai
         compute = np.where(np.asarray(causal) > 0, masked, unmasked)
     if "softmax" not in off:
         compute = np.maximum(compute, heads * q * _looked(g) / (EXPONENTIAL_SHARE * hw.special))
-    time = overlapped(under_load(compute, c, off), tensors / (c["memory"] * hw.bandwidth), c, off)
+    time = overlapped(under_load(compute, hw, c, off), tensors / (c["memory"] * hw.bandwidth), c, off)
     if c["prepare"] and "prepare" not in off:
         fresh = UNCACHED_WIDTH * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * g["d"]
         time = time + c["prepare"] * fresh / hw.bandwidth

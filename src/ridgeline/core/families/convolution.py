@@ -190,7 +190,7 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
             compute = np.where(alone, images * g["c_out"] * ho * wo * each, compute)
     if c["winograd"] and "transform" not in off:
         compute = _transformed(g, hw, c, off, rate * c["winograd"], compute)
-    time = overlapped(under_load(compute, c, off), memory, c, off)
+    time = overlapped(under_load(compute, hw, c, off), memory, c, off)
     if c["layout"] and "layout" not in off:
         time = time + c["layout"] * (inputs + outputs) / hw.bandwidth
     time = time + c["apart"] * (turns - 1)

@@ -58,7 +58,7 @@ def moe(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
                     waves(units, hw.cores, c["waves"]) * 2 * tall * TILE_COLUMNS * (inner + fill) / core, again
                 )
             compute = np.minimum(compute, total)
-    time = overlapped(under_load(compute, c, off), memory, c, off)
+    time = overlapped(under_load(compute, hw, c, off), memory, c, off)
     if "tokens" not in off:
         moved = routed * (hidden * 2 + inter * 3) * 2  # activations are two bytes wide
         time = time + c["tokens"] * moved / (10 * hw.bandwidth) + c["token"] * routed

@@ -21,6 +21,9 @@ Mask = NDArray[np.bool_]
 Coefficients = Mapping[str, float]
 
 
+LASTING = 0.25  # seconds of products at the clock of a burst: the longest timed ones, of 0.22 s, ran at it
+
+
 @dataclass(frozen=True)
 class Hardware:
     """What a formula needs to know of a machine: coefficients are shares of a GPU's stated, a CPU's measured figures."""
@@ -33,6 +36,7 @@ class Hardware:
     vector: float = np.inf  # flop/s of the vector units in the format they work in
     caches: tuple[tuple[float, float], ...] = ()  # of a CPU, innermost first: bytes and B/s of all instances
     handling: float = 0.0  # flop/s of the vector units at addresses and loads; 0: as at arithmetic
+    held_back: float = 1.0  # seconds of products under lasting load over those of a burst, as measured: the power limit
 
     @property
     def handled(self) -> float:
@@ -122,6 +126,9 @@ def overlapped(first: Array, second: Array, c: Coefficients, off: frozenset[str]
     return np.maximum(first, second) if "overlap" in off else blend(first, second, c["blend"])
 
 
-def under_load(compute: Array, c: Coefficients, off: frozenset[str]) -> Array:
-    """Seconds at the clock that lasting load leaves."""
-    return compute if "clock" in off else compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
+def under_load(compute: Array, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
+    """Seconds at the clock that lasting load leaves; of a kernel that is longer than any that was timed, at the rate that was measured under it."""
+    if "clock" in off:
+        return compute
+    lasting: Array = 0.0 if hw.held_back == 1.0 else (hw.held_back - 1) * np.maximum(compute - LASTING, 0.0)
+    return compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"])) + lasting

@@ -79,7 +79,7 @@ def gemm(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     if c["prepare"] and "prepare" not in off:
         memory = memory + b * m * (k * (c["prepare"] * (UNQUANTISED_WIDTH + g["a"]) / hw.bandwidth) + c["row"])
     compute = 2 * b * m * n * k / rate if "quantization" in off else tiled(g, hw, c, off, rate)
-    time = overlapped(under_load(compute, c, off), memory, c, off)
+    time = overlapped(under_load(compute, hw, c, off), memory, c, off)
     return time if "launch" in off else time + c["launch"]
 
 

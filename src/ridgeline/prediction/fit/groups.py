@@ -15,7 +15,8 @@ from ...core.families.attention import WINDOW
 from ...core.machine import Machine
 from ...core.work import Kernel
 from ...programs.cases import batches, refuse
-from ..coefficients import hardware, in_cache, kernels
+from ..coefficients import in_cache, kernels
+from ..hardware import hardware
 from .least_squares import Vector
 
 

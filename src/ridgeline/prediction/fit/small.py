@@ -15,7 +15,8 @@ from ...core.families import Coefficient, Family, Key, formula, keys
 from ...core.machine import Fitted, Machine
 from ...core.statistics import Errors, median, spread
 from ...core.work import Work
-from ..coefficients import hardware, kernels
+from ..coefficients import kernels
+from ..hardware import hardware
 from .families import rounded
 from .groups import Group
 from .least_squares import Vector
