@@ -315,6 +315,10 @@ def test_own_numbers_of_another_format_go_before_borrowed_ones() -> None:
     odd = select(unaligned, ODD)  # aligned products say nothing of it
     assert odd is not None
     assert str(odd.key) == "gemm-odd.bf16-int4_g128"
+    lent = replace(H, fitted=table({"gemm.bf16": fitted(borrowed=True), "gemm.fp8": fitted()}))
+    other = select(lent, Key("gemm", "bf16"))  # another engine of this machine says less than the same one of others
+    assert other is not None
+    assert str(other.key) == "gemm.bf16"
     alone = select(replace(H, fitted=table({"gemm.bf16": fitted(borrowed=True)})), ODD)
     assert alone is not None
     assert alone.fitted.borrowed

@@ -17,8 +17,9 @@ from ridgeline.programs import ops
 from ridgeline.render.table import Column, Table, columns, facts_table, percent
 from ridgeline.render.tables.catalog import machine_tables, machines_table
 from ridgeline.render.tables.named import TABLES, glossary
+from ridgeline.render.tables.precisions import precisions_table
 from ridgeline.render.tables.prediction import levels_table, prediction_tables, rows_table
-from ridgeline.render.tables.studies import comparison_table, critical_batch_table, precisions_table
+from ridgeline.render.tables.studies import comparison_table, critical_batch_table
 
 A100, H100 = rl.machine("a100-sxm-80gb"), rl.machine("h100-sxm")
 MACHINES = [A100, rl.machine("epyc-9654"), rl.machine("tpu-v5e"), two_number(1e13, 1e12, 2e-6)]

@@ -153,15 +153,15 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     if key.family in OF_ENGINES:
         passes = [(False, False, True), (True, False, True), *passes]
     if asked:
-        passes = [(False, True, True), (True, True, True), *passes]
-    for borrowed, of_library, same_format in passes:
+        passes = [(False, True, False), (True, True, False), *passes]
+    for borrowed, of_library, same_arithmetic in passes:
         asked_of = _on_vector_units(machine, key) if borrowed else key
         wanted = _in_timed_half(asked_of) if borrowed else key
         plain_serve = not _lends_apart(machine, wanted)
         for candidate, substitute in _candidates(wanted, asked, last_dtype, like, other_paths, borrowed):
-            if of_library and candidate.backend not in backends(asked)[:-1]:
+            if of_library and not (candidate.backend in backends(asked)[:-1] and alike(candidate.dtype, wanted.dtype)):
                 continue
-            if same_format and not alike(candidate.dtype, wanted.dtype):
+            if same_arithmetic and not alike(candidate.dtypes[0], wanted.dtypes[0]):
                 continue
             substitute = (substitute and candidate.dtype != key.dtype) or asked_of.dtype != key.dtype
             fitted = machine.fitted.get(candidate)

@@ -75,7 +75,6 @@ def formats(
     engines, left_out = _engines(machine, ceilings)
     if not engines:
         raise InputError(f"{machine.name} has no {ceilings or 'known'} peak to draw")
-    notes = [f"not drawn: {', '.join(name.partition('.')[2] for name in left_out)}"] if left_out else []
     if sweep is None:
         usable = [dtype] if dtype else [name for name in TABLE if _drawn(machine, name, engines)]
         values = {"batch": 16, "in_features": 4096, "out_features": 4096}
@@ -87,6 +86,8 @@ def formats(
     if not placed:
         raise InputError(f"{sweep.op.name} does no flops, so it has no place on the roofline")
     used = {kernel.engine for _, kernel in placed if kernel.engine}
+    left_out = [name.partition(".")[2] for name in left_out if name not in used]
+    notes = [f"not drawn: {', '.join(left_out)}"] if left_out else []
     engines = sorted({*engines, *used}, key=lambda name: (machine.peak(name, ceilings).value, name))
     title = f"{placed[0][1].name} in {len(placed)} formats on {machine.name}"
     return FormatSet(machine, ceilings, tuple(engines), title, placed, tuple(notes))
