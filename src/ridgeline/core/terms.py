@@ -11,7 +11,7 @@ from .figure import Ceiling
 from .machine import MAIN, Machine
 from .network import collectives, groups, least_bytes
 from .roofline import scalar_or_array
-from .work import LINK, WRITE, Array, Work
+from .work import LINK, READ, WRITE, Array, Work, total
 
 SPECIAL = "special.fp32"  # the peak of exp, sqrt, tanh and divisions
 
@@ -94,10 +94,26 @@ def memory_terms(
 
 
 def _level_term(work: Work, crossed: str, machine: Machine, level: str, ceilings: str | None) -> Term:
-    """The bytes of work at a level over the bandwidth of the level that feeds it."""
+    """The bytes of work at a level over the bandwidth of the level that feeds it.
+
+    A CPU reads a line before it stores to it. The measured mixes do not count that, so that what is read anyway and written back in
+    place takes no longer than what is written alone: axpy, optimizers.
+    """
     moved = work.bytes_at(crossed)
-    mix = _of_mix(machine.mixes(level, ceilings), work.bytes_at(crossed, WRITE), moved)
+    in_place = _rewritten(work, crossed) if machine.kind == "cpu" else 0.0
+    mix = _of_mix(machine.mixes(level, ceilings), work.bytes_at(crossed, WRITE), moved - in_place)
+    if mix is not None and np.any(in_place):
+        mix = scalar_or_array(mix * np.asarray(moved / np.maximum(moved - in_place, 1e-300)))
     return Term("memory", moved, machine.bandwidth(level, ceilings), mix)
+
+
+def _rewritten(work: Work, level: str) -> Array:
+    """Bytes of what is read and written back in place."""
+    moves = {(tensor, way): value for (at, tensor, way), value in work.moves.items() if at == level}
+    read = {tensor: value for (tensor, way), value in moves.items() if way == READ}
+    return total(
+        np.minimum(read[tensor], value) for (tensor, way), value in moves.items() if way == WRITE and tensor in read
+    )
 
 
 def _link_terms(work: Work, machine: Machine, ceilings: str | None, notes: list[str]) -> dict[str, Term]:
