@@ -11,7 +11,7 @@ import ridgeline as rl
 from ridgeline.core.families import Hardware, Key, formula
 from ridgeline.core.families.cpu import seconds_per_byte
 from ridgeline.core.figure import Figure, Level
-from ridgeline.core.machine import Machine
+from ridgeline.core.machine import Fitted, Machine
 from ridgeline.core.work import Work, work
 from ridgeline.machines.schema import read
 from ridgeline.machines.write import text
@@ -206,3 +206,20 @@ def test_a_product_without_timings_does_not_run_at_the_rate_of_fma_chains() -> N
     assert str(made.expected[0].confidence).endswith("; `ridgeline measure cpu --calibrate` times them")
     streamed = rl.predict(rl.ops.stream_triad(n=10**8, dtype="fp32"), machine)
     assert streamed.efficiency > 0.99  # a measured bandwidth is what kernels get
+
+
+@pytest.mark.parametrize("op", ["gemv", "gemm"])
+def test_narrower_weights_do_not_leave_a_call_on_one_core(op: str) -> None:
+    """Cores are started for elements: a gemv of int4 weights was said to run on one core, where int8 ones would have two."""
+    row = Fitted(
+        {"memory": 0.57, "launch": 1e-5, "element": 2.0, "row": 5e-9, "alone": 3.0, "grain": 1e5, "fork": 7e-6, "compute": 0.5},
+        error=0.1, p90=0.2, low=0.8, high=1.3, cases=12, source="timed for a test, on this machine",
+    )  # fmt: skip
+    keys = [Key(family, "fp32") for family in ("rows", "gemm", "weight_only")]
+    machine = replace(CPU, fitted=dict.fromkeys(keys, row))
+    sizes = {"m": 16128, "n": 8, **({"k": 16} if op == "gemm" else {})}
+    times = [
+        float(rl.predict(getattr(rl.ops, op)(**sizes, dtype="fp32", weights=stored), machine).time)
+        for stored in ("int4_g128", "int8", "fp32")
+    ]
+    assert times == sorted(times)

@@ -286,12 +286,18 @@ class Expected:
     @cached_property
     def parts(self) -> tuple[tuple[Array, Array], ...]:
         """Seconds of each kernel of the step, in order, and 1 for cases in which they may fall as sizes grow, because timings of this
-        machine say so: of the kernel itself, or of those that stand in for masks with a window and without one, or for narrow weights; else 0."""
+        machine say so: of the kernel itself, or of those that stand in for masks with a window and without one, for narrow weights, or on
+        a CPU, whose calls of more bytes run on more cores; else 0."""
         parts: dict[int, tuple[Array, Array]] = {}
         for kernel in self.kernels:
             seconds, falling = parts.get(id(kernel.kernel), (0.0, 0.0))
             falls = kernel.selected.timed or (
-                kernel.stands_in and (WINDOW in kernel.kernel.sizes or kernel.kernel.family == UNPACKING.name)
+                kernel.stands_in
+                and (
+                    WINDOW in kernel.kernel.sizes
+                    or kernel.kernel.family == UNPACKING.name
+                    or self.bound.machine.kind == "cpu"
+                )
             )
             parts[id(kernel.kernel)] = (seconds + kernel.time, falling + np.asarray(kernel.applies) * falls)
         return tuple(parts.values())

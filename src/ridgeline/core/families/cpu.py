@@ -36,12 +36,16 @@ class Amounts:
     elements: Array = 0.0
     rows: Array = 0.0
     row_bytes: Array = 0.0
+    widened: Array | None = (
+        None  # bytes moved if nothing were stored narrower than its results: cores are started by elements
+    )
 
 
 def _gemm(g: Sizes) -> Amounts:
     b, m, n, k = g["b"], g["m"], g["n"], g["k"]
-    moved = b * (m * k * g["a"] + n * k * g["w"] + m * n * (g["c"] + g.get(ADDEND, 0.0)))
-    return Amounts(moved, 2 * b * m * n * k, 1 / m + 1 / n + 1 / k, rows=b)
+    others = b * (m * k * g["a"] + m * n * (g["c"] + g.get(ADDEND, 0.0)))
+    moved, widened = (others + b * n * k * width for width in (g["w"], np.maximum(g["w"], g["a"])))
+    return Amounts(moved, 2 * b * m * n * k, 1 / m + 1 / n + 1 / k, rows=b, widened=widened)
 
 
 def _weight_only(g: Sizes) -> Amounts:
@@ -56,8 +60,9 @@ def _stream(g: Sizes) -> Amounts:
 def _rows(g: Sizes) -> Amounts:
     rows, cols = g["rows"], g["cols"]
     written = rows * np.where(np.asarray(g["per_row"]) > 0, g["per_row"], cols) * g["y"]
-    row = cols * g["x"]
-    return Amounts(rows * row * g.get("fresh", 1.0) + written, elements=rows * cols, rows=rows, row_bytes=row)
+    row, widened = cols * g["x"], rows * cols * np.maximum(g["x"], g["y"]) * g.get("fresh", 1.0) + written
+    moved = rows * row * g.get("fresh", 1.0) + written
+    return Amounts(moved, elements=rows * cols, rows=rows, row_bytes=row, widened=widened)
 
 
 def _transpose(g: Sizes) -> Amounts:
@@ -68,12 +73,17 @@ def _transpose(g: Sizes) -> Amounts:
 def _attention(g: Sizes) -> Amounts:
     heads, q, kv, d = g["batch"] * g["heads"], g["q"], g["kv"], g["d"]
     pairs = heads * q * (kv - g["causal"] * (q - 1) / 2)
-    return Amounts(attention.moved(g), 4 * pairs * d, 1 / q + 1 / kv + 1 / d, elements=pairs, rows=heads)
+    widened = attention.moved({**g, "stored": np.maximum(g["stored"], g["x"])})
+    return Amounts(
+        attention.moved(g), 4 * pairs * d, 1 / q + 1 / kv + 1 / d, elements=pairs, rows=heads, widened=widened
+    )
 
 
 def _attention_backward(g: Sizes) -> Amounts:
     forward = _attention(g)
-    return replace(forward, moved=attention.moved_back(g), flops=2.5 * forward.flops)  # five products instead of two
+    return replace(
+        forward, moved=attention.moved_back(g), widened=None, flops=2.5 * forward.flops
+    )  # five products instead of two
 
 
 def _conv(g: Sizes) -> Amounts:
@@ -146,7 +156,7 @@ def time(amounts: Callable[[Sizes], Amounts], g: Sizes, hw: Hardware, c: Coeffic
         work = work + c["again"] * a.rows * a.row_bytes * seconds_per_byte(a.row_bytes * hw.cores, hw)
     total = overlapped(memory, work, c, off)
     if "alone" not in off:
-        small = 1 / (1 + (a.moved / c["grain"]) ** 2)
+        small = 1 / (1 + ((a.moved if a.widened is None else a.widened) / c["grain"]) ** 2)
         total = total * (1 + (c["alone"] - 1) * small) + c["fork"] * (1 - small)
     return total if "launch" in off else total + c["launch"]
 
