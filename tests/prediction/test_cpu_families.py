@@ -217,7 +217,7 @@ def test_narrower_weights_do_not_leave_a_call_on_one_core(op: str) -> None:
     )  # fmt: skip
     keys = [Key(family, "fp32") for family in ("rows", "gemm", "weight_only")]
     machine = replace(CPU, fitted=dict.fromkeys(keys, row))
-    sizes = {"m": 16128, "n": 8, **({"k": 16} if op == "gemm" else {})}
+    sizes = {"m": 16128, "n": 8} if op == "gemv" else {"m": 1, "n": 512, "k": 128}
     times = [
         float(rl.predict(getattr(rl.ops, op)(**sizes, dtype="fp32", weights=stored), machine).time)
         for stored in ("int4_g128", "int8", "fp32")
