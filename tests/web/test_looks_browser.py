@@ -74,6 +74,29 @@ def complaints(page, *kinds):
     ]  # fmt: skip
 
 
+def lasting(page, *kinds):
+    """What is still complained about when charts have been drawn again, which change texts and ground one after the other."""
+    for _ in range(100):
+        found = complaints(page, *kinds)
+        if not found:
+            break
+        page.wait_for_timeout(50)
+    return found
+
+
+def test_the_button_leaves_the_theme_of_the_system_at_once(visit):
+    """Where the system asks for dark, the first click chose dark again, and the button offered what was there."""
+    page = visit("/")
+    settled(page)
+    page.evaluate("localStorage.removeItem('ridgeline-theme'); delete document.documentElement.dataset.theme")
+    page.emulate_media(color_scheme="dark")
+    until(page, "document.getElementById('theme').textContent", "light")
+    page.click("#theme")
+    until(page, "document.documentElement.dataset.theme", "light")
+    until(page, "document.getElementById('theme').textContent", "dark")
+    page.evaluate("localStorage.removeItem('ridgeline-theme'); delete document.documentElement.dataset.theme")
+
+
 @pytest.mark.parametrize("name", PLACES)
 def test_a_view_is_legible_in_both_themes_and_fits_a_phone(visit, name):
     page = visit(PLACES[name])
@@ -81,7 +104,7 @@ def test_a_view_is_legible_in_both_themes_and_fits_a_phone(visit, name):
     assert complaints(page, "nameless", "crowded", "wide", "faint") == []
     page.emulate_media(color_scheme="dark")
     settled(page)
-    assert complaints(page, "faint") == []
+    assert lasting(page, "faint") == []
     page.set_viewport_size(PHONE)
     settled(page)
     assert complaints(page, "crowded", "wide") == []

@@ -37,15 +37,15 @@ async function show() {
 function themed() {
   const dark = document.documentElement.dataset.theme
     ? document.documentElement.dataset.theme === "dark"
-    : document.querySelector("a.skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the part behind # is the state of the view and stays
-  document.getElementById("view").focus();
-});
-matchMedia("(prefers-color-scheme: dark)").matches;
+    : matchMedia("(prefers-color-scheme: dark)").matches;
   document.getElementById("theme").textContent = dark ? "light" : "dark";
   return dark;
 }
 
+document.querySelector("a.skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the part behind # is the state of the view and stays
+  document.getElementById("view").focus();
+});
 document.getElementById("theme").addEventListener("click", () => {
   document.documentElement.dataset.theme = themed() ? "light" : "dark";
   localStorage.setItem("ridgeline-theme", document.documentElement.dataset.theme);
