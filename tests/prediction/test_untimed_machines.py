@@ -115,3 +115,11 @@ def test_products_in_a_format_that_was_not_timed_agree_on_gpus_of_one_chip(
     first, second = (float(rl.predict(work, name).time) for name in pair)
     assert first == pytest.approx(second, rel=0.15)
     assert rl.predict(work, pair[0]).expected[0].label == "transferred"
+
+
+@pytest.mark.parametrize("rows", [2, 60, 114, 127, 128, 1000])
+def test_sorts_of_longer_rows_take_no_less(rows: int) -> None:
+    """Four kernels lie between a short row among few and a long one among many; up to 32 values took an H100 longer than 4096."""
+    cols = np.array([2, 11, 32, 33, 128, 129, 267, 4096, 4097, 4500])
+    times = np.asarray(rl.predict(rl.ops.sort(rows=rows, cols=cols, dtype="fp64"), "h100-pcie").time)
+    assert np.all(np.diff(times) >= -1e-9 * times[:-1])

@@ -57,7 +57,9 @@ class Kernel:
     op: str = ""  # where the ops of a family run kernels of their own
     dtype: str = ""
     like: str = ""  # an op whose kernel is built alike, whose timings serve where this one was never timed
-    result: str = ""  # the format it stores its result in, or what it does with it, where that is not usual of the op
+    unusual: str = (
+        ""  # the format of its result, what it does with it, or how it is called, where that is not usual of the op
+    )
 
 
 @dataclass(frozen=True)

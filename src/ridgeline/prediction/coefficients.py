@@ -137,11 +137,13 @@ def timed_backend(machine: Machine, backend: str | None, family: str = "") -> st
     return newest(backend, (key.backend for key, row in machine.fitted.items() if not row.borrowed))
 
 
-def select(machine: Machine, key: Key, backend: str | None = None, like: str = "", result: str = "") -> Selected | None:
+def select(
+    machine: Machine, key: Key, backend: str | None = None, like: str = "", unusual: str = ""
+) -> Selected | None:
     """The machine's coefficients for a kernel's key, None where not even a wider one has any.
 
     `like` is an op whose kernel is built alike: its timings serve before those of any op, and are called transferred. So are those of
-    a kernel that stores its result in an unusual format, the `result`, and of a product without a bias, or without the old result, for one that adds it.
+    a kernel that is `unusual` in the format of its result or in how it is called, and of a product without a bias, or without the old result, for one that adds it.
     """
     like = like or BUILT_LIKE.get(key.op, "")
     last_dtype = "fp32" if machine.kind == "cpu" else ""
@@ -175,7 +177,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                 itself = (
                     own_kernel
                     and candidate.backend == asked
-                    and not result
+                    and not unusual
                     and (candidate.op == key.op or key.op not in (BIASED, ADDED))
                 )
                 calibrated = itself and not substitute
@@ -271,10 +273,12 @@ def _in_timed_half(key: Key) -> Key:
 
 def kernels(work: Work) -> tuple[Kernel, ...]:
     """The kernels of a work; a streaming work without any is one kernel that moves its bytes."""
-    result = _unusual(work)
+    unusual = _unusual(work)
     if work.kernels or work.family not in STREAMING or not work.dtype:
         # collectives have no formula here
-        return () if collectives(work) else tuple(replace(each, result=result or each.result) for each in work.kernels)
+        return (
+            () if collectives(work) else tuple(replace(each, unusual=unusual or each.unusual) for each in work.kernels)
+        )
     sizes: Mapping[str, Array] = {
         "read": work.bytes_at(MAIN, READ),
         "written": work.bytes_at(MAIN, WRITE),
@@ -283,7 +287,7 @@ def kernels(work: Work) -> tuple[Kernel, ...]:
         "elements": largest(work.tensor_sizes().values()) / dtype_row(work.dtype).bytes,
         "launches": work.waits.get("launch", 1.0),
     }
-    return (Kernel(work.family, sizes, work.name, label(work.dtype), result=result),)
+    return (Kernel(work.family, sizes, work.name, label(work.dtype), unusual=unusual),)
 
 
 def _unusual(work: Work) -> str:

@@ -39,7 +39,8 @@ WINDOW_ENDS = 256.0
 WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches: what casts were timed at
 MIN_LAUNCH = 0.5  # of a launch of the caller's: timings shorter than the fitted one say little of others
 # Sizes that are raised one after the other; the rows and columns of products are raised together.
-MAX_PADDED = {"rows": 3, "scan": 2, "attention": 4, "attention_backward": 4, "conv": 3, **dict.fromkeys(COLUMN_SUMS, 1)}
+MAX_PADDED = {"rows": 3, "scan": 2, "conv": 3, **dict.fromkeys(("sort", "attention", "attention_backward"), 4)}
+MAX_PADDED |= dict.fromkeys(COLUMN_SUMS, 1)
 
 
 @dataclass(frozen=True)
@@ -205,9 +206,8 @@ class KernelTime:
     @cached_property
     def _by_vectors(self) -> Array:
         """Seconds of a product of few rows on the vector units; infinite in formats that every GPU has matrix units enough for."""
-        if self.kernel.family != "gemm" or Key("gemm", self.kernel.dtype).dtypes[0] not in FEW_UNITS:
-            return np.inf
-        return by_vectors(self._sizes, self.hardware, self.coefficients)
+        few = self.kernel.family == "gemm" and Key("gemm", self.kernel.dtype).dtypes[0] in FEW_UNITS
+        return by_vectors(self._sizes, self.hardware, self.coefficients) if few else np.inf
 
     @cached_property
     def as_causal(self) -> bool:
@@ -229,8 +229,8 @@ class KernelTime:
         wide_product = Kernel("gemm", sizes, dtype=Key("gemm", self.kernel.dtype).dtypes[0])
         # which kernels a library takes for its wide products says nothing of those it takes here
         times, uncovered = of_kernel(wide_product, replace(self.asked, timed=False))
-        narrow, wide = self._sizes["w"], self._sizes["a"]
-        rewritten = self._sizes["n"] * self._sizes["k"] * (narrow + wide) / (WIDENING_SHARE * self.hardware.bandwidth)
+        moved = self._sizes["n"] * self._sizes["k"] * (self._sizes["w"] + self._sizes["a"])
+        rewritten = moved / (WIDENING_SHARE * self.hardware.bandwidth)
         return np.where(np.asarray(uncovered) > 0, np.inf, total(time.time for time in times) + rewritten)
 
     @cached_property
@@ -320,7 +320,7 @@ def of_kernel(kernel: Kernel, asked: Asked) -> tuple[list[KernelTime], Array]:
     arithmetic = Key(kernel.family, kernel.dtype).dtypes[0]
     machine = hardware(asked.machine, arithmetic)
     for key, applies in keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op, asked.machine.kind):
-        selected = None if machine is None else select(asked.machine, key, asked.backend, kernel.like, kernel.result)
+        selected = None if machine is None else select(asked.machine, key, asked.backend, kernel.like, kernel.unusual)
         # on a CPU rows that are summed or normalized say nothing of rows that are sorted
         unlike = selected and asked.machine.kind == "cpu" and ordered(kernel) and selected.key.op != key.op
         if selected is None or machine is None or unlike:

@@ -54,7 +54,7 @@ def _cover(steps: Sequence[Expected]) -> None:
         made = kernels(step.bound.work)
         if len(made) == 1 and _is_one_case(made[0]):
             kernel = made[0]
-            names = kernel.family, kernel.op, kernel.dtype, kernel.like, kernel.result, tuple(kernel.sizes)
+            names = kernel.family, kernel.op, kernel.dtype, kernel.like, kernel.unusual, tuple(kernel.sizes)
             groups[(*names, id(step.bound.machine), step.backend, step.given_launch)].append((step, kernel))
     for group in groups.values():
         step, kernel = group[0]
@@ -75,7 +75,7 @@ def _cover(steps: Sequence[Expected]) -> None:
 def _alike(time: KernelTime) -> Any:
     """Equal for kernels that have the same formula, coefficients and corrections."""
     kernel, selected, asked = time.kernel, time.selected, time.asked
-    names = kernel.family, kernel.op, kernel.dtype, kernel.like, kernel.result, tuple(kernel.sizes)
+    names = kernel.family, kernel.op, kernel.dtype, kernel.like, kernel.unusual, tuple(kernel.sizes)
     chosen = id(selected.fitted), selected.key, selected.label, selected.doubt
     return names, chosen, time.hardware, id(asked.machine), asked.backend, asked.padded, tuple(time.scale.items())
 

@@ -36,9 +36,8 @@ class Amounts:
     elements: Array = 0.0
     rows: Array = 0.0
     row_bytes: Array = 0.0
-    widened: Array | None = (
-        None  # bytes moved if nothing were stored narrower than its results: cores are started by elements
-    )
+    # bytes moved if nothing were stored narrower than it is computed with, where it may be: cores are started for elements
+    widened: Array | None = None
 
 
 def _gemm(g: Sizes) -> Amounts:
@@ -81,9 +80,8 @@ def _attention(g: Sizes) -> Amounts:
 
 def _attention_backward(g: Sizes) -> Amounts:
     forward = _attention(g)
-    return replace(
-        forward, moved=attention.moved_back(g), widened=None, flops=2.5 * forward.flops
-    )  # five products instead of two
+    five = 2.5 * forward.flops  # products instead of two
+    return replace(forward, moved=attention.moved_back(g), widened=None, flops=five)
 
 
 def _conv(g: Sizes) -> Amounts:
@@ -156,7 +154,8 @@ def time(amounts: Callable[[Sizes], Amounts], g: Sizes, hw: Hardware, c: Coeffic
         work = work + c["again"] * a.rows * a.row_bytes * seconds_per_byte(a.row_bytes * hw.cores, hw)
     total = overlapped(memory, work, c, off)
     if "alone" not in off:
-        small = 1 / (1 + ((a.moved if a.widened is None else a.widened) / c["grain"]) ** 2)
+        widened = a.moved if a.widened is None else a.widened
+        small = 1 / (1 + (widened / c["grain"]) ** 2)
         total = total * (1 + (c["alone"] - 1) * small) + c["fork"] * (1 - small)
     return total if "launch" in off else total + c["launch"]
 

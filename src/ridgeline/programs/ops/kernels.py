@@ -38,7 +38,7 @@ def added_to(kernel: Kernel, width: Array) -> Kernel:
     if not np.any(width) or kernel.family not in ("gemm", "weight_only"):
         return kernel
     by_key = kernel.family == "gemm" and not kernel.op
-    return replace(kernel, sizes={**kernel.sizes, ADDEND: width}, result=kernel.result if by_key else ADDED)
+    return replace(kernel, sizes={**kernel.sizes, ADDEND: width}, unusual=kernel.unusual if by_key else ADDED)
 
 
 def in_groups(k: Array, stored: str) -> Array:
