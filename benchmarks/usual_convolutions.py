@@ -4,7 +4,8 @@
 
 As `library_convolutions.py`, which draws any sizes in any format alike, with most draws where most networks are: square images,
 channels in steps of 8, kernels of one to seven, few groups. fp16 gets the kernels of bf16 nearly always and is drawn less.
-Writes `drawn-*.npz`, for `fit_convolutions.py --more FOLDER`.
+Writes `drawn-*.npz`, for `fit_convolutions.py --more FOLDER`, where `library_convolutions.py` has written `timed-*.npz` before. Another
+number of processes draws others.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def endless(random: np.random.Generator) -> Iterator[Row]:
 
 def work(folder: Path, rank: int, processes: int, seconds: float) -> None:
     cudnn, begin = Cudnn(), time.monotonic()
-    found, failed = asked(cudnn, endless(np.random.default_rng([rank, 20261120])), begin + seconds)
+    found, failed = asked(cudnn, endless(np.random.default_rng([rank, processes, 20261120])), begin + seconds)
     if rank == 0:
         print(f"{len(found)} in {time.monotonic() - begin:.0f} s, {failed}", flush=True)
     table = np.array(found, dtype=np.int64).reshape(-1, 3 + len(SIZES) + 2 + len(OF_KERNEL) * MAX_KERNELS)
