@@ -6,8 +6,7 @@
     python benchmarks/programs/single_calls.py --list CALLS --biased usual-test       the same; never to be fitted to
 
 cuBLASLt chooses their kernels by rules of its own, so that a product without a bias says little of a small one. Sizes are drawn
-log-uniformly; the same calls every time. The usual lists serve fp32, bf16 and, with `--record ... --tf32`, tf32; they have yet to
-be recorded.
+log-uniformly; the same calls every time. The usual lists serve fp32, bf16 and, with `--record ... --tf32`, tf32.
 """
 
 from __future__ import annotations

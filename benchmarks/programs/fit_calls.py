@@ -33,7 +33,7 @@ from ridgeline.prediction.hardware import hardware
 from ridgeline.programs.aten import count
 
 SOURCE = (
-    "timed on an H200 by ridgeline (torch.profiler device time, cold caches, PyTorch 2.11), 2026-11-17 and 2026-11-18"
+    "timed on an H200 by ridgeline (torch.profiler device time, cold caches, PyTorch 2.11), 2026-11-17 to 2026-11-19"
 )
 HALVES = ("bf16", "fp16")
 MIN_TIMINGS = 12
