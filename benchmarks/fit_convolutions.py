@@ -4,8 +4,8 @@
     python benchmarks/fit_convolutions.py --more FOLDER    add trees to those that are there, from further kernels and timings
     python benchmarks/fit_convolutions.py --falls          only step 5, for the trees that are there
 
-FOLDER holds what `benchmarks/library_convolutions.py` or `usual_convolutions.py` wrote on an H200. Needs LightGBM (`pip install lightgbm`); takes an hour of
-two cores.
+FOLDER holds what `benchmarks/library_convolutions.py`, `usual_convolutions.py` and `any_convolutions.py` wrote on an H200. Needs LightGBM
+(`pip install lightgbm`); takes an hour of two cores.
 
 1. Boosted trees learn the time of a convolution over that of its formula, from its sizes and the kernels that ran: 11 timings of 12.
 2. They say what the convolutions took, whose kernels are known and which were never timed.
@@ -64,7 +64,9 @@ GROWN = {
     **{"feature_fraction": 0.6, "learning_rate": 0.25, "seed": 1},
 }
 TREES, CASES_PER_LEAF, MIN_LEAVES, MAX_LEAVES = 30, 100, 31, 1000  # trees of a kernel, and leaves of each of them
-MIN_FURTHER = 5000  # calls without a timing, for further trees
+MIN_FURTHER = 1000  # calls without a timing, for further trees
+# what differs for these
+FURTHER, FURTHER_TREES, CASES_PER_FURTHER_LEAF = {"learning_rate": 0.15, "feature_fraction": 0.4}, 60, 150
 TIMED_WEIGHT = 3.0  # of a timing, against what a call is said to take
 
 # of step 5
@@ -77,13 +79,14 @@ GROWING = tuple(MAX_OCTAVES)
 Samples = dict[Key, list[tuple[Vector, Vector, Vector]]]  # coordinates, logarithms, weights
 
 
-def grown(x: Vector, logs: Vector, weights: Vector) -> Forest:
-    """Trees of these coordinates and logarithms."""
+def grown(x: Vector, logs: Vector, weights: Vector, further: bool = False) -> Forest:
+    """Trees of these coordinates and logarithms; further ones are more and smaller, and each changes less."""
     import lightgbm
 
-    leaves = int(np.clip(len(logs) / CASES_PER_LEAF, MIN_LEAVES, MAX_LEAVES))
+    leaves = int(np.clip(len(logs) / (CASES_PER_FURTHER_LEAF if further else CASES_PER_LEAF), MIN_LEAVES, MAX_LEAVES))
     data = lightgbm.Dataset(x, np.clip(logs, -MAX_VALUE, MAX_VALUE), weight=weights)
-    made = lightgbm.train({**GROWN, "num_leaves": leaves}, data, TREES)
+    parameters = {**GROWN, "num_leaves": leaves, **(FURTHER if further else {})}
+    made = lightgbm.train(parameters, data, FURTHER_TREES if further else TREES)
     trees = tuple(nodes_of(told["tree_structure"]) for told in made.dump_model()["tree_info"])
     return Forest(NAMES, trees, no_falls())
 
@@ -149,9 +152,8 @@ def without_trees(machine: Machine) -> Machine:
     return replace(machine, fitted={key: replace(row, nearby="") for key, row in machine.fitted.items()})
 
 
-def add(folder: Path) -> None:
+def add(table: Table, logs: Vector, drawn: Table, said: Vector) -> None:
     """Grow trees to what those that are there leave of further timings and of what is said of further calls."""
-    table, logs, _, drawn, said = taught(folder, HELD)
     apart = timings((*HELD_OUT, *OTHER_SETS))
     unjudged = np.array([tuple(row) not in apart for row in drawn[:, : NAMED + len(SIZES)].tolist()])
     _, first = np.unique(drawn[:, : NAMED + len(SIZES)], axis=0, return_index=True)
@@ -169,7 +171,7 @@ def add(folder: Path) -> None:
         if len(each) - timed < MIN_FURTHER:
             tell(f"{key}: {len(each) - timed} further calls: no further trees")
             continue
-        more = grown(x, rest, weights)
+        more = grown(x, rest, weights, further=True)
         larger = replace(forest, trees=(*forest.trees, *more.trees))
         fitted[key] = replace(machine.fitted[key], nearby=larger.text(), cases=timed)
         left = Errors.of(np.exp(larger.sums(x)), np.exp(each))
@@ -291,6 +293,7 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--falls"]:
         reach_down(machines.load("h200-sxm"), coefficients.of_machine("h200-sxm"))
     elif sys.argv[1:2] == ["--more"]:
-        add(Path(sys.argv[2]))
+        table, logs, _, drawn, said = taught(Path(sys.argv[2]), HELD)
+        add(table, logs, drawn, said)
     else:
         main()
