@@ -134,6 +134,8 @@ def test_machines_of_the_catalog_are_in_order(name: str) -> None:
         ('[limit]\n"\\u0001" = 1', "unknown key '\ufffd'"),
         ('[units]\n"a\\u0001" = 1\n"a\\u0002" = 1', "two keys that differ only in what cannot be printed"),
         ("[[link]]\nname = 'a'\n[[link]]\nname = 'a'", "link a: is given more than once"),
+        ("fitted_from = 'h300'", "fitted_from: is 'h300'; it is one of a100-pcie-40gb"),
+        ("fitted_from = 3", "fitted_from: must be a text, found 3"),
     ],
     ids=lambda value: value[:24],
 )  # fmt: skip
@@ -141,6 +143,12 @@ def test_mistakes_are_named(text: str, complaint: str) -> None:
     result = read(TOY.replace("[sources]", f"{text}\n[sources]") if "[" not in text[:1] else TOY + text)
     assert isinstance(result, SchemaError)
     assert complaint in str(result)
+
+
+def test_a_cpu_has_no_coefficients_of_a_gpu() -> None:
+    result = read(TOY.replace('kind = "gpu"', 'kind = "cpu"\nfitted_from = "l4"'))
+    assert isinstance(result, SchemaError)
+    assert "fitted_from: is a GPU of the catalog, and this machine is a cpu" in str(result)
 
 
 def test_texts_are_cleaned() -> None:

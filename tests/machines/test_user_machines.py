@@ -114,9 +114,9 @@ def test_the_catalog_needs_no_home(home: str | None, monkeypatch: pytest.MonkeyP
 
 def test_files_that_are_no_machine_files_are_refused_by_size(tmp_path: Path) -> None:
     path = tmp_path / "large.toml"
-    path.write_text(T4 + "#" * 135_000_000, encoding="utf-8")
+    path.write_text(T4 + "#" * 34_000_000, encoding="utf-8")
     with pytest.raises(
-        InputError, match=r"over the limit of 128 MiB \(bytes of a machine file\).*--limit machine=256MiB"
+        InputError, match=r"over the limit of 32 MiB \(bytes of a machine file\).*--limit machine=64MiB"
     ):
         load(path)
     with pytest.raises(InputError, match="over the limit"):

@@ -26,6 +26,28 @@ def test_saved_machine_reads_back_the_same(name: str) -> None:
     assert to_document(schema.read(save.text(machine), machine.file)) == to_document(machine)
 
 
+def test_coefficients_of_the_catalog_are_named_and_not_written_again() -> None:
+    """Those of an H200 are 59 MB of text, which every command on a measured H200 would read; only what differs is written."""
+    machine = rl.machine("h200-sxm")
+    key, row = next((key, row) for key, row in machine.calibrated.items() if not str(row.nearby))
+    own = replace(machine, fitted={**machine.fitted, key: replace(row, source="timed on this machine")})
+    for one, keys in ((machine, set()), (own, {key})):
+        text = save.text(one)
+        assert len(text) < 100_000
+        assert {line for line in text.splitlines() if line.startswith("[fitted.")} == {
+            line for key in keys for line in (f'[fitted."{key}"]', f'[fitted."{key}".coefficients]', f'[fitted."{key}".ranges]')
+        }  # fmt: skip
+        assert to_document(schema.read(text, one.file)) == to_document(one)
+
+
+def test_a_machine_without_some_coefficients_of_the_catalog_lists_those_it_has() -> None:
+    machine = rl.machine("a100-sxm-80gb")
+    _first, *rest = machine.calibrated.items()
+    fewer = replace(machine, fitted=dict(rest))
+    assert "fitted_from" not in save.text(fewer)
+    assert to_document(schema.read(save.text(fewer), fewer.file)) == to_document(fewer)
+
+
 def test_saved_measurements_read_back_the_same() -> None:
     odd = {'quote " and \\ slash': "line\nbreak\r\n\t\x7f µ"}
     made = calibrate(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import ridgeline as rl
 from ridgeline.core.documents import to_document
 from ridgeline.core.errors import RidgelineError
 from ridgeline.core.families.key import Key
@@ -70,6 +71,20 @@ def test_measuring_again_keeps_the_calibration(place: Path) -> None:
     session.keep(measured)
     (kept,) = load_file(place).fitted.values()
     assert (kept.coefficients["launch"], kept.source) == (1e-6, "timed on this machine")
+
+
+@pytest.mark.parametrize("name", ["rtx-4090", "h200-sxm"])
+def test_measuring_a_gpu_of_the_catalog_again_keeps_its_calibration(name: str, place: Path) -> None:
+    """A GPU of the catalog comes with coefficients of the catalog's timings, or of other GPUs, and neither is of this machine."""
+    machine = rl.machine(name)
+    measured = session.Measured("cuda", (READ,), machine)
+    key = Key("gemm", "bf16")
+    row = Fitted({"launch": 1e-6}, 0.1, 0.2, 0.9, 1.1, 30, "timed on this machine")
+    session.keep(replace(measured, machine=replace(machine, fitted={**machine.fitted, key: row})))
+    session.keep(measured)
+    kept = load_file(place).calibrated
+    assert kept.keys() == machine.calibrated.keys() | {key}
+    assert (kept[key].coefficients["launch"], kept[key].source) == (1e-6, "timed on this machine")
 
 
 def test_a_calibration_on_a_busy_machine_keeps_the_families_that_it_could_not_time(place: Path) -> None:

@@ -33,14 +33,18 @@ KEYS = {"coefficients", "source", "cases", "ranges", "borrowed", "nearby", "jitt
 RANGE = (1e-9, MAX_SIZE)  # of sizes
 SHARES = (1e-12, 1e12)  # of errors, relative
 MAX_JITTER = 1.0  # seconds
+FROM = "fitted_from"  # in a machine file: the machine of the catalog that has the coefficients
 SAME_AS = " same as "  # between two names of an archive: the text of the first is written at the second
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date that an archive can have
 TIMINGS = re.compile(r"[A-Za-z0-9_+. \n-]*")
 
 
-def read(rows: Any, door: Door, kind: str = "gpu") -> dict[Key, Fitted]:
-    """Fitted coefficients of a kind of machine from their tables; the door hears each fault."""
-    fitted: dict[Key, Fitted] = {}
+def read(rows: Any, door: Door, kind: str = "gpu", of: Any = None) -> dict[Key, Fitted]:
+    """Fitted coefficients of a kind of machine from their tables, and where these have none from the catalog's machine `of`.
+
+    The door hears each fault.
+    """
+    fitted = dict(_of_named(of, door, kind))
     for name, row in door.table(rows, "fitted").items():
         table = door.table(row, f'fitted."{name}"', KEYS)
         missing = [key for key in ("coefficients", "source", "cases", *STATISTICS) if key not in table]
@@ -211,6 +215,40 @@ def of_machine(name: str) -> dict[Key, Fitted]:
         return fitted
     texts = _unpacked(timings)
     return {key: replace(row, nearby=texts.get(str(key), "")) for key, row in fitted.items()}
+
+
+def _of_named(name: Any, door: Door, kind: str) -> Mapping[Key, Fitted]:
+    timed = [path.stem for path in FOLDER.glob("*.json") if path != DEFAULTS]
+    named = door.text(name, FROM, choices=timed)
+    if named and kind != "gpu":
+        door.complain(FROM, f"is a GPU of the catalog, and this machine is a {kind}")
+    return of_machine(named) if named in timed else {}
+
+
+def beside_catalog(machine: Machine) -> tuple[str, dict[Key, Fitted]]:
+    """The machine of the catalog whose coefficients a machine has, and those fitted to timings of its own.
+
+    A machine that was detected or read has the very objects of the catalog, so that nothing is unpacked to compare them.
+    """
+    own = dict(machine.calibrated)
+    for path in sorted(FOLDER.glob("*.json")) if own and machine.kind == "gpu" else ():
+        rows = of_machine(path.stem) if path != DEFAULTS else {}
+        same = {key for key, row in rows.items() if own.get(key) is row}
+        if same and rows.keys() <= own.keys():
+            return path.stem, {key: row for key, row in own.items() if key not in same}
+    return "", own
+
+
+def joined(first: Machine, second: Machine) -> dict[Key, Fitted]:
+    """Of two files of one machine: what was fitted to its own timings, else the catalog's, else borrowed; the first's before the second's."""
+    groups = (
+        lambda machine: beside_catalog(machine)[1],
+        lambda machine: machine.calibrated,
+        lambda machine: machine.fitted,
+    )
+    return {
+        key: row for group in reversed(groups) for machine in (second, first) for key, row in group(machine).items()
+    }
 
 
 def with_defaults(machine: Machine) -> Machine:

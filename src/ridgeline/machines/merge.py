@@ -14,6 +14,7 @@ from ..core.errors import InputError
 from ..core.figure import READ_MIX, Figure, of_reads
 from ..core.machine import Machine
 from ..core.units import show
+from .coefficients import joined
 
 Place = tuple[str, ...]  # of a figure: ("peaks", "tensor.bf16"), ("levels", "hbm", "mixes", "read"), ("launch",)
 HOST_FIGURES = ("dispatch", "eager_call", "backward_call")
@@ -100,7 +101,7 @@ def merge(first: Machine, second: Machine) -> Machine:
     both = put_measured(first, better)
     return replace(
         both,
-        fitted={**second.fitted, **first.fitted, **second.calibrated, **first.calibrated},
+        fitted=joined(first, second),
         efficiency=_efficiencies(first, second, both.peaks),
         notes=tuple(dict.fromkeys((*first.notes, *second.notes))),
         conditions={**second.conditions, **first.conditions},

@@ -27,7 +27,7 @@ MAX_COUNT = 1e9  # of units, cores, bits of a bus
 MAX_SPREAD = 10.0
 MAX_QUANTITY = 100  # characters of a number with its unit
 MAX_PARTS = 10  # of a dotted key
-BYTES_PER_VALUE = 160  # of a machine file, at least: timings are one long text each
+BYTES_PER_VALUE = 40  # of a machine file, at least: timings are one long text each
 
 
 def toml(text: str, where: str) -> dict[str, Any]:

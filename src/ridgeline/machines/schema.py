@@ -27,7 +27,7 @@ MATH = {row.math for row in TABLE.values()}
 
 TOP = {
     "name", "title", "vendor", "kind", "architecture", "released", "aliases", "source", "sources", "measurements",
-    "conditions", "units", "per_core", "per_cycle", "clock", "peak", "level", "link", "limit", "energy", "efficiency", "fitted", "launch",
+    "conditions", "units", "per_core", "per_cycle", "clock", "peak", "level", "link", "limit", "energy", "efficiency", "fitted", coefficients.FROM, "launch",
     "dispatch", "eager_call", "backward_call", "tdp", "ecc", "notes",
 }  # fmt: skip
 LEVEL = {"name", "capacity", "scope", "instances", "bandwidth", "latency", "technology", "source", "note", "mixes"}
@@ -82,7 +82,7 @@ def _machine(reader: Reader, file: str) -> Machine:
         limits=reader.named("limit", lambda name: LIMITS.get(name, "B"), LIMITS),
         energy=reader.named("energy", lambda name: ENERGY.get(name.partition(".")[0], "J")),
         efficiency=_efficiency(reader),
-        fitted=coefficients.read(document.get("fitted"), reader, kind),
+        fitted=coefficients.read(document.get("fitted"), reader, kind, document.get(coefficients.FROM)),
         launch=reader.figure(document.get("launch"), "s", "launch"),
         dispatch=reader.figure(document.get("dispatch"), "s", "dispatch"),
         eager_call=reader.figure(document.get("eager_call"), "s", "eager_call"),

@@ -9,6 +9,7 @@ from typing import Any
 from ..core.documents import to_document
 from ..core.figure import Figure, Level, Link
 from ..core.machine import Machine
+from .coefficients import FROM, beside_catalog
 
 _PLAIN = re.compile(r"[\w .+\n-]*", re.ASCII)
 _NEARBY = re.compile(r'^nearby = "nearby of [^"\n]*"$', re.MULTILINE)
@@ -123,7 +124,8 @@ def text(machine: Machine) -> str:
     # by a mark that stands in their place: a million digits need no escapes, and are read faster where there can be none
     timings: dict[str, str] = {}
     rows = {}
-    for key, row in machine.calibrated.items():
+    catalog, own = beside_catalog(machine)
+    for key, row in own.items():
         nearby = str(row.nearby)
         if _PLAIN.fullmatch(nearby) and "\n" in nearby:
             mark = f"nearby of {key}"
@@ -133,4 +135,4 @@ def text(machine: Machine) -> str:
     coefficients = tomli_w.dumps({"fitted": rows}, multiline_strings=True) if rows else ""
     if timings:
         coefficients = _NEARBY.sub(lambda line: timings.get(line[0], line[0]), coefficients)
-    return "\n".join(filter(None, (tomli_w.dumps(_document(machine)), coefficients)))
+    return "\n".join(filter(None, (tomli_w.dumps(_known({FROM: catalog, **_document(machine)})), coefficients)))

@@ -105,7 +105,7 @@ def _cuda(quick: bool, on_progress: Progress, families: bool) -> Measured:
     notes = remarks(observations)
     if families:
         try:
-            machine = replace(machine, fitted=fitted_families(machine, quick, on_progress))
+            machine = replace(machine, fitted={**machine.fitted, **fitted_families(machine, quick, on_progress)})
         except KeyboardInterrupt:
             notes += (Note(NOT_MEASURED, f"not measured ({STOPPED}): the kernel families"),)
     return _measured("cuda", observations, machine, notes)
@@ -181,7 +181,7 @@ def keep(measured: Measured, say: Callable[[str], None] = lambda text: None) -> 
             )
             continue
         if saved:  # library kernels are timed only with --calibrate, and on a busy machine not all of them
-            machine = replace(machine, fitted={**saved.fitted, **machine.fitted})
+            machine = replace(machine, fitted=coefficients.joined(machine, saved))
         # a run that was stopped does not take away what an earlier one measured
         store(merge(machine, saved) if was_stopped(measured) and saved else machine, file)
         written.append(file)

@@ -23,7 +23,7 @@ class Limit:
 LIMITS = {
     "read": Limit(8 * 2.0**30, "B", "bytes of one file, unpacked, that are read piece by piece"),
     "document": Limit(2.0**30, "B", "bytes of one file, unpacked, that are held as a whole"),
-    "machine": Limit(128 * 2.0**20, "B", "bytes of a machine file"),
+    "machine": Limit(32 * 2.0**20, "B", "bytes of a machine file"),
     "unpacking": Limit(100.0, "", "bytes that one packed byte may become"),
     "rows": Limit(20e6, "", "rows of a table, events of a trace, entries of a list"),
     "kernels": Limit(200e3, "", "kernels, ops or timings of one profile"),
