@@ -6,6 +6,7 @@ broken and hides no other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -198,8 +199,9 @@ def by_driver_name(reported: str, kind: str | None = None) -> tuple[Machine | No
 
 
 def _mentions(path: Path, wanted: str) -> bool:
+    """As a whole text: `cpu` is a word of many files and an alias of none."""
     try:
-        return path.is_file() and wanted in _normalised(_text(path))
+        return path.is_file() and re.search(f"[\"'] ?{re.escape(wanted)} ?[\"']", _normalised(_text(path))) is not None
     except (OSError, InputError):  # what cannot be read mentions nothing
         return False
 
