@@ -71,6 +71,12 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(tree(path)))
+
+
+@cache
 def imports(path: Path) -> list[tuple[str, bool, bool]]:
     """(module, ours, at load time) for every import of a file; type-checking blocks do not count."""
     found: list[tuple[str, bool, bool]] = []
@@ -119,7 +125,7 @@ def test_packages_import_what_the_table_allows(package: str) -> None:
 def test_render_shows_predictions_and_makes_none() -> None:
     """Builders take results; the studies that `CHARTS` and `TABLES` pair with them are the only functions they name."""
     for path in PACKAGE.joinpath("render").rglob("*.py"):
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("prediction.predict"):
                 assert "predict" not in {alias.name for alias in node.names}, path.name
 
@@ -127,7 +133,7 @@ def test_render_shows_predictions_and_makes_none() -> None:
 def test_properties_are_cached_without_a_lock() -> None:
     """The lock that `functools.cached_property` of Python 3.11 holds stopped a server whose threads computed at once."""
     for path in FILES:
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and node.module == "functools" and path.name != "cached.py":
                 assert "cached_property" not in {alias.name for alias in node.names}, path
 
@@ -136,7 +142,7 @@ def test_the_core_asks_no_clock_and_no_environment_and_prints_nothing() -> None:
     for path in ROOMS["core"]:
         outside = {module.split(".")[0] for module, ours, _ in imports(path) if not ours}
         assert not outside & {"time", "datetime", "subprocess", "socket", "click", "rich", "sys"}, path
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             asks = isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "expandvars")
             prints = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
             assert (asks, prints) == (False, False), f"{path}: {ast.unparse(node)}"
@@ -146,7 +152,7 @@ def test_the_core_asks_no_clock_and_no_environment_and_prints_nothing() -> None:
 def test_files_and_functions_can_be_held_in_the_head(room: str) -> None:
     for path in ROOMS[room]:
         assert path.read_text(encoding="utf-8").count("\n") <= MAX_FILE_LINES, path
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert (node.end_lineno or 0) - node.lineno < MAX_FUNCTION_LINES, f"{path}: {node.name}"
 
@@ -154,8 +160,7 @@ def test_files_and_functions_can_be_held_in_the_head(room: str) -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_names_say_the_quantity(room: str) -> None:
     for path in ROOMS[room]:
-        nodes = ast.walk(tree(path))
-        names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        names = {node.id for node in nodes(path) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         assert not names & EMPTY_NAMES, path
 
 
@@ -222,7 +227,7 @@ def test_a_command_loads_no_chart_it_does_not_draw() -> None:
 def test_no_machine_figures_in_python() -> None:
     """A peak or a bandwidth lives in the catalog: no number of at least 1e10 stands in the code."""
     for path in FILES:
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if (
                 isinstance(node, ast.Constant)
                 and isinstance(node.value, int | float)

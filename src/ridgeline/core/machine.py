@@ -294,6 +294,20 @@ class Machine:
         """Coefficients fitted to timings of this machine, without those borrowed from others."""
         return {key: row for key, row in self.fitted.items() if not row.borrowed}
 
+    @cached_property
+    def backends(self) -> frozenset[str]:
+        """Backends whose kernels have coefficients, of this machine or borrowed; the default path is the empty one."""
+        return frozenset(key.backend for key in self.fitted)
+
+    @cached_property
+    def timed_backends(self) -> dict[str, set[str]]:
+        """Backends that this machine was timed with, by kernel family."""
+        backends: dict[str, set[str]] = {}
+        for key, row in self.fitted.items():
+            if not row.borrowed:
+                backends.setdefault(key.family, set()).add(key.backend)
+        return backends
+
     def ridges(self, ceilings: str | None = None) -> dict[str, float]:
         """Ridge of every peak against the main memory, where both figures are known."""
         if not self.levels or self.main.bandwidth.value(ceilings) is None:

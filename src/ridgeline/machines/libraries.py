@@ -80,18 +80,18 @@ def check(backend: str | None, machine: Machine, named: bool = True, families: I
     """
     if backend == "cudnn" and machine.vendor == "NVIDIA" and machine.kind == "gpu" and set(families) == {"conv"}:
         return
-    backends = {key.backend for key in machine.fitted if key.backend}
+    backends = machine.backends - {""}
     asked = known(backend or DEFAULT_PATH)
     if named and backend and asked.runs_on(machine) and library(backend) not in map(library, backends):
         runnable = {name for name in backends if known(name).runs_on(machine)}
         hint = "" if runnable else "Leave the backend out for the default path."
         raise unknown(f"backend of {machine.name}", backend, runnable, hint)
-    timed = {
-        library(key.backend): key.backend for key, row in machine.fitted.items() if key.backend and not row.borrowed
-    }
-    if asked.runs_on(machine) or library(backend or "") in timed:
+    if asked.runs_on(machine):
         return
-    listed = {library(key.backend) for key in machine.fitted if library(key.backend) in LIBRARIES}
+    timed = set(map(library, set().union(*machine.timed_backends.values()) - {""}))
+    if library(backend or "") in timed:
+        return
+    listed = LIBRARIES.keys() & set(map(library, machine.backends))
     usable = sorted({*timed, *(name for name in listed if name and known(name).runs_on(machine))})
     instead = f"take {', '.join(usable)}, or leave the backend out" if usable else "leave the backend out"
     raise InputError(

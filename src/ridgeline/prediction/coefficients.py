@@ -129,12 +129,12 @@ def timed_backend(machine: Machine, backend: str | None, family: str = "") -> st
     for these by their names is asking for the default path.
     """
     if backend == "torch" or (backend == "cudnn" and family == "conv" and machine.vendor == "NVIDIA"):
-        own = {key.backend for key, row in machine.fitted.items() if key.family == family and not row.borrowed}
+        own = machine.timed_backends.get(family, set())
         if "" in own and backend not in map(library, own):
             return ""
     if not backend or library(backend) != backend:
         return backend or ""
-    return newest(backend, (key.backend for key, row in machine.fitted.items() if not row.borrowed))
+    return newest(backend, set().union(*machine.timed_backends.values()))
 
 
 def select(
