@@ -232,3 +232,9 @@ def test_pictures_show_the_op_that_was_asked_for(tmp_path: Path) -> None:
     assert "softmax" in out.read_text(encoding="utf-8")
     assert run("compare", "h100-sxm", "h200-sxm", "--op", " ".join(layer), "--out", str(out)).exit_code == 0
     assert "softmax" in out.read_text(encoding="utf-8")
+
+
+def test_the_floor_of_other_ops_than_convolutions_is_the_roofline_time() -> None:
+    """Rounding made the two differ, and a softmax had "one product per output and channel"."""
+    printed = lines("predict", "softmax", "rows=123533", "cols=2248", "--dtype", "fp16", "--on", "h200-sxm")
+    assert any(re.fullmatch(r"floor +259 us, the roofline time", line) for line in printed)

@@ -145,10 +145,12 @@ def test_mistakes_are_named(text: str, complaint: str) -> None:
     assert complaint in str(result)
 
 
-def test_a_cpu_has_no_coefficients_of_a_gpu() -> None:
-    result = read(TOY.replace('kind = "gpu"', 'kind = "cpu"\nfitted_from = "l4"'))
+def test_coefficients_of_the_catalog_are_those_of_the_same_gpu_only() -> None:
+    """A file of another vendor's board that named an H100's was predicted as if it had been timed."""
+    result = read(TOY.replace('kind = "gpu"', 'kind = "gpu"\nfitted_from = "l4"'))
     assert isinstance(result, SchemaError)
-    assert "fitted_from: is a GPU of the catalog, and this machine is a cpu" in str(result)
+    assert "fitted_from: is the NVIDIA L4" in str(result)
+    assert "leave it out, and other machines lend their coefficients" in str(result)
 
 
 def test_texts_are_cleaned() -> None:
@@ -158,3 +160,8 @@ def test_texts_are_cleaned() -> None:
     machine = schema.read(text, "toy.toml")
     assert machine.title == "A red toy"
     assert machine.main.name == "hbm\ufffd"
+
+
+def test_a_bare_text_is_a_stated_peak() -> None:
+    machine = schema.read(TOY + "[[level]]\nname = 'hbm'\n[peak.tensor.dense]\nbf16 = '120 Tflop/s'\n", "toy.toml")
+    assert machine.peaks["tensor.bf16"].stated == 120e12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import math
+import re
 import sys
 from dataclasses import replace
 from functools import cache
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ridgeline as rl
+from ridgeline.core.errors import MissingFigure
 from ridgeline.core.machine import Machine
 from ridgeline.prediction.answer import answer
 from ridgeline.prediction.collectives import MOST_RANKS, paths
@@ -237,3 +239,16 @@ def test_median_error_on_tables_that_nothing_was_fitted_to(small: bool, limit: f
 def test_a_table_with_impossible_times_would_be_noticed() -> None:
     table = next(table for table in benchmark().tables() if table.ranks == 8)
     assert replace(table, times=table.times / 100).beaten.any()
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "says"),
+    [
+        ("epyc-9654", 2, "epyc-9654 has no link to other CPUs: pcie goes to devices and joins no CPUs"),
+        ("grace", 8, "8 ranks are more than the links of grace join (2 over nvlink-c2c)"),
+    ],
+)
+def test_the_slots_of_a_cpu_join_no_cpus(name: str, ranks: int, says: str) -> None:
+    """Eight sockets were taken for eight cards of one host: 1 GiB in 39.8 ms, and a model on eight EPYCs."""
+    with pytest.raises(MissingFigure, match=re.escape(says)):
+        rl.predict(rl.ops.all_reduce(bytes=2**30, ranks=ranks), rl.machine(name))

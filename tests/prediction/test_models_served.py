@@ -461,3 +461,14 @@ def test_narrow_weights_that_make_decode_slower_are_said() -> None:
     assert any("slower than fp16 ones at this batch" in note for note in slower.notes)
     faster = rl.model("starcoder2-3b", "v100-sxm2-16gb", batch=1, weights="int8", **asked)
     assert not any("slower than" in note for note in faster.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "tp", "low", "high"), [("gpt-oss-120b", 1, 9000, 9500), ("deepseek-v3", 8, 21_500, 23_000)]
+)
+def test_products_with_weights_of_sparse_models_turn_at_a_large_batch(name: str, tp: int, low: int, high: int) -> None:
+    """Attention with sinks counted as a product with weights, and batches ended at 16,384: both were memory-bound at any batch."""
+    answer = rl.model(name, "h100-sxm", tp=tp)
+    batch = {row.name: row.batch for row in answer.critical_batch}[WEIGHTS]
+    assert batch is not None
+    assert low < batch < high

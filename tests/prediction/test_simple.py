@@ -60,7 +60,7 @@ def test_arrays() -> None:
 
 @pytest.mark.parametrize(
     ("given_", "words"),
-    [({"M": 0}, "M must be"), ({"realistic_eff": 1.2}, r"realistic_eff must lie in \(0, 1\], got 1.2"), ({"hbm_tbps": -1}, "hbm_tbps must be"), ({"M": []}, "M must be a positive, finite number, got no value"), ({"realistic_eff": [0.7, float("nan")]}, "realistic_eff must lie")],
+    [({"M": 0}, "M must be"), ({"realistic_eff": 1.2}, r"realistic_eff must lie in \(0, 1\], got 1.2"), ({"hbm_tbps": -1}, "hbm_tbps must be"), ({"M": []}, "M must be a positive, finite number, got no value"), ({"realistic_eff": [0.7, float("nan")]}, "realistic_eff must lie"), ({"M": "a"}, "M must be a number or an array of numbers, got 'a'"), ({"M": [1, 2], "N": [1, 2, 3]}, r"shapes that go together, got M \(2,\), N \(3,\)")],
 )  # fmt: skip
 def test_impossible_input(given_: dict[str, float], words: str) -> None:
     with pytest.raises(InputError, match=words):

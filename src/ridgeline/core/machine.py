@@ -14,7 +14,7 @@ from .cached import cached_property
 from .dtypes import dtype as dtype_row
 from .errors import InputError, MissingFigure, unknown
 from .figure import KINDS, NO_POWER, NO_TIME, Ceiling, Figure, Level, Link
-from .units import counted, show
+from .units import counted, parse, show
 
 if TYPE_CHECKING:  # the formulas of the families bring numpy
     from .families.key import Key
@@ -273,14 +273,16 @@ class Machine:
         return "run `ridgeline measure` on it, or give a peak and a bandwidth."
 
     def with_figures(
-        self, peak: float | None = None, bandwidth: float | None = None, launch: float | None = None
+        self, peak: float | str | None = None, bandwidth: float | str | None = None, launch: float | None = None
     ) -> Machine:
-        """The same machine with a peak for everything, a main bandwidth or a launch latency of the caller's own."""
+        """The same machine with a peak for everything, a main bandwidth or a launch latency of the caller's own: numbers, or `3.35 TB/s`."""
         machine = self
         if peak is not None:
-            machine = replace(machine, peaks={ANY: Figure("flop/s", stated=rate("peak", peak), source=GIVEN)})
+            machine = replace(
+                machine, peaks={ANY: Figure("flop/s", stated=rate("peak", parse(peak, "flop/s")), source=GIVEN)}
+            )
         if bandwidth is not None:
-            given = Figure("B/s", stated=rate("bandwidth", bandwidth), source=GIVEN)
+            given = Figure("B/s", stated=rate("bandwidth", parse(bandwidth, "B/s")), source=GIVEN)
             outer = machine.levels[-1] if machine.levels else Level("memory", given, Figure("B"))
             machine = replace(machine, levels=(*machine.levels[:-1], replace(outer, bandwidth=given)))
         if launch is not None:
@@ -288,6 +290,11 @@ class Machine:
                 raise InputError(f"launch latency must be zero or more seconds, got {launch}")
             machine = replace(machine, launch=Figure("s", stated=launch, source=GIVEN))
         return machine
+
+    @cached_property
+    def given_bandwidth(self) -> bool:
+        """Whether the bandwidth of main memory is the caller's own: nothing was timed on such a machine."""
+        return bool(self.levels) and self.main.bandwidth.source == GIVEN
 
     @property
     def calibrated(self) -> dict[Key, Fitted]:
@@ -331,6 +338,8 @@ def rate(name: str, value: float) -> float:
     return float(value)
 
 
-def two_number(peak: float, bandwidth: float, launch: float | None = None, name: str = "two-number") -> Machine:
-    """The simplest machine: one compute rate (flop/s), one bandwidth (B/s), one memory boundary."""
+def two_number(
+    peak: float | str, bandwidth: float | str, launch: float | None = None, name: str = "two-number"
+) -> Machine:
+    """The simplest machine: one compute rate (flop/s, or `989 TFLOP/s`), one bandwidth (B/s), one memory boundary."""
     return Machine(name=name, title="given by two numbers", kind="model").with_figures(peak, bandwidth, launch)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from .cached import cached_property
 from .errors import MissingFigure
-from .figure import MESH, NETWORK, TORUS, Link
+from .figure import BUS, MESH, NETWORK, TORUS, Link
 from .machine import Machine
 from .work import Array, Kernel, Work
 
@@ -129,9 +129,13 @@ class Group:
 def groups(machine: Machine, ranks: Array) -> list[Group]:
     """The links that so many ranks of a machine use: the first that joins them all, else a node of the largest and the network."""
     count = np.asarray(ranks, dtype=np.float64)
-    inner = [link for link in machine.links if link.topology != NETWORK]
+    inner = [link for link in machine.links if link.topology != NETWORK and not _to_devices(machine, link)]
     network = next((link for link in machine.links if link.topology == NETWORK), None)
     if not inner:
+        if network is None and machine.links:
+            where = machine.file or "its machine file"
+            joined = f"{machine.links[0].name} goes to devices and joins no CPUs"
+            raise MissingFigure(f"{machine.name} has no link to other CPUs: {joined}; add a [[link]] to {where}.")
         inner, network = [network or machine.link()], None
     made, left = [], np.ones(count.shape, dtype=np.bool_)
     for link in inner:
@@ -148,6 +152,11 @@ def groups(machine: Machine, ranks: Array) -> list[Group]:
             raise MissingFigure(f"{asked}, and it has no network card; add a [[link]] of topology network to {where}.")
         made.append(Group(largest, network, count, left))
     return made
+
+
+def _to_devices(machine: Machine, link: Link) -> bool:
+    """Whether a link of a CPU is its PCIe, whose other end is a card and no CPU."""
+    return machine.kind == "cpu" and link.topology == BUS
 
 
 def sent(op: str, ranks: Array, reduces: bool) -> Array:

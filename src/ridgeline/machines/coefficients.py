@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -21,7 +22,7 @@ from ..core.intake.door import shown
 from ..core.machine import Fitted, Machine
 from ..core.packed import Packed, opened
 from ..core.units import MAX_SIZE
-from .transfer import BEYOND, WITHIN, borrowed
+from .transfer import BEYOND, MATRIX_FORMATS, WITHIN, borrowed
 
 if TYPE_CHECKING:  # the formulas bring numpy, which listing machines does without
     from ..core.families import Family, Key
@@ -39,12 +40,12 @@ EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date that an archive can have
 TIMINGS = re.compile(r"[A-Za-z0-9_+. \n-]*")
 
 
-def read(rows: Any, door: Door, kind: str = "gpu", of: Any = None) -> dict[Key, Fitted]:
+def read(rows: Any, door: Door, kind: str = "gpu", of: Any = None, title: str = "") -> dict[Key, Fitted]:
     """Fitted coefficients of a kind of machine from their tables, and where these have none from the catalog's machine `of`.
 
     The door hears each fault.
     """
-    fitted = dict(_of_named(of, door, kind))
+    fitted = dict(_of_named(of, door, title))
     for name, row in door.table(rows, "fitted").items():
         table = door.table(row, f'fitted."{name}"', KEYS)
         missing = [key for key in ("coefficients", "source", "cases", *STATISTICS) if key not in table]
@@ -217,12 +218,21 @@ def of_machine(name: str) -> dict[Key, Fitted]:
     return {key: replace(row, nearby=texts.get(str(key), "")) for key, row in fitted.items()}
 
 
-def _of_named(name: Any, door: Door, kind: str) -> Mapping[Key, Fitted]:
+def _of_named(name: Any, door: Door, title: str) -> Mapping[Key, Fitted]:
     timed = [path.stem for path in FOLDER.glob("*.json") if path != DEFAULTS]
     named = door.text(name, FROM, choices=timed)
-    if named and kind != "gpu":
-        door.complain(FROM, f"is a GPU of the catalog, and this machine is a {kind}")
-    return of_machine(named) if named in timed else {}
+    if named not in timed:
+        return {}
+    if _title(named) != title:
+        what = f"is the {_title(named)}, and this machine is titled {shown(title)}"
+        door.complain(FROM, f"{what}; leave it out, and other machines lend their coefficients")
+    return of_machine(named)
+
+
+@cache
+def _title(name: str) -> str:
+    text = (FOLDER.parent / f"{name}.toml").read_text(encoding="utf-8")
+    return str(tomllib.loads(text)["title"])
 
 
 def beside_catalog(machine: Machine) -> tuple[str, dict[Key, Fitted]]:
@@ -234,7 +244,7 @@ def beside_catalog(machine: Machine) -> tuple[str, dict[Key, Fitted]]:
     for path in sorted(FOLDER.glob("*.json")) if own and machine.kind == "gpu" else ():
         rows = of_machine(path.stem) if path != DEFAULTS else {}
         same = {key for key, row in rows.items() if own.get(key) is row}
-        if same and rows.keys() <= own.keys():
+        if same and rows.keys() <= own.keys() and machine.title == _title(path.stem):
             return path.stem, {key: row for key, row in own.items() if key not in same}
     return "", own
 
@@ -251,6 +261,33 @@ def joined(first: Machine, second: Machine) -> dict[Key, Fitted]:
     }
 
 
+def _of_one_lender(rows: Mapping[Key, Fitted]) -> dict[Key, Fitted]:
+    """Without borrowed products with a bias, and variants, that were timed on other machines than the plain products.
+
+    A bias costs next to nothing beside its product, and rows that are no multiple of 128 take about as long as those that are. Timings
+    of one library without, and of another with it, said that it takes three times as long, or half; so did those of fp8 that
+    quantize first and those that do not.
+    """
+    from ..core.families.product import BIASED
+
+    def fits(key: Key, row: Fitted) -> bool:
+        if not row.borrowed or key.family != "gemm":
+            return True
+        dtypes = MATRIX_FORMATS if key.dtype in MATRIX_FORMATS else (key.dtype,)  # one of the two serves both
+        plain = [known for each in dtypes if (known := rows.get(key._replace(op="", variant="", dtype=each)))]
+        return not any(
+            (key.op == BIASED or known.coefficients.get("prepare")) and _lenders(known) != _lenders(row)
+            for known in plain
+        )
+
+    return {key: row for key, row in rows.items() if fits(key, row)}
+
+
+def _lenders(row: Fitted) -> str:
+    """`h100-sxm, h200-sxm` of borrowed rows, whose sources begin with the machines; else the source."""
+    return row.source.partition(":")[0]
+
+
 def with_defaults(machine: Machine) -> Machine:
     """The machine with coefficients for every family that other GPUs lend it, where it has none of its own."""
     if machine.kind != "gpu":
@@ -260,4 +297,4 @@ def with_defaults(machine: Machine) -> Machine:
     def lent(table: str) -> dict[Key, Fitted]:
         return {key: row for key, row in _fitted(DEFAULTS, table).items() if key not in own}
 
-    return replace(machine, fitted={**borrowed(machine, lent), **own})
+    return replace(machine, fitted=_of_one_lender({**borrowed(machine, lent), **own}))

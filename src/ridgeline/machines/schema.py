@@ -82,7 +82,9 @@ def _machine(reader: Reader, file: str) -> Machine:
         limits=reader.named("limit", lambda name: LIMITS.get(name, "B"), LIMITS),
         energy=reader.named("energy", lambda name: ENERGY.get(name.partition(".")[0], "J")),
         efficiency=_efficiency(reader),
-        fitted=coefficients.read(document.get("fitted"), reader, kind, document.get(coefficients.FROM)),
+        fitted=coefficients.read(
+            document.get("fitted"), reader, kind, document.get(coefficients.FROM), str(document.get("title"))
+        ),
         launch=reader.figure(document.get("launch"), "s", "launch"),
         dispatch=reader.figure(document.get("dispatch"), "s", "dispatch"),
         eager_call=reader.figure(document.get("eager_call"), "s", "eager_call"),
@@ -116,7 +118,7 @@ def _peaks(reader: Reader) -> dict[str, Figure]:
             place = f"peak.{engine}.{name}"
             if name not in MATH:
                 reader.complain(place, f"unknown number format; known are {', '.join(sorted(MATH))}")
-            peaks[f"{engine}.{name}"] = reader.figure(value, "flop/s", place)
+            peaks[f"{engine}.{name}"] = reader.figure(value, "flop/s", place, plain=True)
     return peaks
 
 

@@ -16,6 +16,7 @@ from .kernel_times import KernelTime
 AS_CAUSAL = "the kernel without a window is expected to take less, so the time is that of the causal one"
 # of layers in fp8, as serving engines run them
 QUANTIZING = "the timings include quantizing the activations from 16 bits"
+ROTATING = "the timings include rotating queries and keys and writing the cache, as serving engines do"
 FUSED = "serving engines have faster, fused kernels: --backend vllm"
 NOTABLE_DISTANCE = 1.05  # from the timed sizes, as a factor, beyond which a prediction is called extrapolated
 FEW_QUERIES, SPLIT_BELOW = (
@@ -44,6 +45,8 @@ def basis(kernel: KernelTime, distance: float) -> str:
     )
     if key.family == "gemm" and fitted.coefficients.get("prepare"):
         beyond += f"; {QUANTIZING}"
+    if key.family == "attention" and fitted.coefficients.get("prepare"):
+        beyond += f"; {ROTATING}"
     if key.op == WINDOW and kernel.as_causal:
         beyond += f"; {AS_CAUSAL}"
     if key.op == WINDOW and not kernel.asked.backend and np.any(np.asarray(kernel.kernel.sizes["q"]) < SPLIT_BELOW):

@@ -177,7 +177,7 @@ def select(
                 itself = (
                     own_kernel
                     and candidate.backend == asked
-                    and not unusual
+                    and not (unusual or machine.given_bandwidth)
                     and (candidate.op == key.op or key.op not in (BIASED, ADDED))
                 )
                 calibrated = itself and not substitute

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import InputError
+from ..core.errors import InputError, quoted
 from ..core.machine import positive
 from ..core.roofline import attainable, intensity, label, ridge, scalar_or_array
 from ..core.work import Array
@@ -49,13 +49,18 @@ def predict_matmul(
     `ridgeline ledger efficiency` gives the one of your own kernels.
     """
     given = {"M": M, "N": N, "K": K, "dtype_bytes": dtype_bytes, "peak_tflops": peak_tflops, "hbm_tbps": hbm_tbps}
-    sizes = {name: np.asarray(value, dtype=np.float64) for name, value in given.items()}
+    sizes = {name: _numbers(name, value) for name, value in given.items()}
     for name, values in sizes.items():
         if not values.size:
             raise InputError(f"{name} must be a positive, finite number, got no value")
         positive(name, float(values.min()))
         positive(name, float(values.max()))
-    efficiency = np.asarray(realistic_eff, dtype=np.float64)
+    efficiency = _numbers("realistic_eff", realistic_eff)
+    try:
+        np.broadcast_shapes(efficiency.shape, *(values.shape for values in sizes.values()))
+    except ValueError as error:
+        shapes = ", ".join(f"{name} {values.shape}" for name, values in sizes.items() if values.ndim)
+        raise InputError(f"arrays must have shapes that go together, got {shapes}") from error
     if not np.all((efficiency > 0) & (efficiency <= 1)):
         raise InputError(f"realistic_eff must lie in (0, 1], got {realistic_eff}")
     m, n, k = sizes["M"], sizes["N"], sizes["K"]
@@ -67,6 +72,13 @@ def predict_matmul(
     return SimplePrediction(
         scalar_or_array(at), label(np.where(time < OVERHEAD_US, 2, side), REGIMES), scalar_or_array(time)
     )
+
+
+def _numbers(name: str, value: Array) -> NDArray[np.float64]:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a number or an array of numbers, got {quoted(value)}") from error
 
 
 def efficiency_warning(efficiency: float | None) -> str:

@@ -14,7 +14,7 @@ from ...programs.models.program import COMMUNICATION, ModelOp
 from .step import StepPrediction, has_products, predict_steps
 
 STEP, WEIGHTS = "step", "products with weights"
-BATCHES = np.unique(np.round(np.geomspace(1, 2**14, 400)))
+BATCHES = np.unique(np.round(np.geomspace(1, 2**24, 690)))
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,12 @@ def critical_batches(
 ) -> tuple[CriticalBatch, ...]:
     """Of the entire step, of all products with weights together, then of every op that does matrix products; `ops_at` gives the ops for batches."""
     [step] = predict_steps([ops_at(BATCHES)], machine, ceilings)
-    weighted = tuple(item for item in step.ops if np.any(np.asarray(item.op.weights)) and has_products(item.op))
+    # attention may have weights, its sinks, and multiplies none of them
+    weighted = tuple(
+        item
+        for item in step.ops
+        if np.any(np.asarray(item.op.weights)) and has_products(item.op) and not item.op.name.startswith("attention")
+    )
     rows = [
         CriticalBatch(STEP, _first(*_sides(step))),
         CriticalBatch(WEIGHTS, _first(*_sides(StepPrediction(machine, weighted)))),

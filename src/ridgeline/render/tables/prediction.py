@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from math import isclose
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def card(answer: Answer) -> Table:
 
 def _floor(answer: Answer, row: dict[str, Any]) -> str:
     roofline, floor = first_number(answer.prediction.roofline), row["floor_us"] / 1e6
-    if floor == roofline:
+    if isclose(floor, roofline):
         return f"{show(floor, 's')}, the roofline time"
     return f"{show(floor, 's')}, with one product per output and channel; roofline time {show(roofline, 's')}, with direct ones"
 
