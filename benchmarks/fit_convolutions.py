@@ -51,7 +51,8 @@ from numpy.typing import NDArray
 from ridgeline.core.families import Key
 from ridgeline.core.families.forest import MAX_VALUE, NAMES, Forest, coordinates_of
 from ridgeline.core.families.tree import LEAF, PER_UNIT, Nodes
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.core.statistics import Errors
 from ridgeline.machines import coefficients
 from ridgeline.machines import load as machines

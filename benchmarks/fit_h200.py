@@ -34,7 +34,7 @@ from typing import Any
 from judge_h200 import DATA, rows
 
 from ridgeline.core.families import Key, forest, formula
-from ridgeline.core.machine import Fitted
+from ridgeline.core.fitted import Fitted
 from ridgeline.machines import coefficients
 from ridgeline.machines import load as machines
 from ridgeline.prediction.fit import fit_cases, update_cases

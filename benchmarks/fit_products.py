@@ -35,7 +35,8 @@ from teachers import MAX_LOG, Teacher
 from ridgeline.core.families import Key, nearby
 from ridgeline.core.families.coordinates import OF_PRODUCTS, coordinate
 from ridgeline.core.families.tree import LEAF, MAX_VALUE, PER_UNIT, PLAIN, Nodes, Tree
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.core.statistics import Errors
 from ridgeline.machines import coefficients
 from ridgeline.machines import load as machines

@@ -41,7 +41,8 @@ from lending import (
 from ridgeline.core.dtypes import label
 from ridgeline.core.families import Key
 from ridgeline.core.families.product import LINE
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.machines import coefficients as files
 from ridgeline.machines import load as machines
 from ridgeline.machines.defaults import defaults as default_figures

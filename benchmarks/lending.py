@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ridgeline.core.families import Key
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.core.statistics import Errors
 from ridgeline.machines import load as machines
 from ridgeline.machines.power import base

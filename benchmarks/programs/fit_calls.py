@@ -22,7 +22,8 @@ from single_calls import read, settings
 
 from ridgeline.core.families import Key, formula, keys
 from ridgeline.core.families.product import BIASED
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.core.timeline import Call
 from ridgeline.core.work import Kernel
 from ridgeline.machines import coefficients

@@ -13,7 +13,8 @@ import pytest
 import ridgeline as rl
 from ridgeline.core.documents import to_document
 from ridgeline.core.figure import Figure, Level
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.core.notes import NOISE, Note
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import work

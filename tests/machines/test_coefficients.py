@@ -21,8 +21,9 @@ import ridgeline as rl
 from ridgeline.core.documents import to_document
 from ridgeline.core.dtypes import dtype
 from ridgeline.core.families import FORMULAS, Key, formula, nearby
+from ridgeline.core.fitted import Fitted
 from ridgeline.core.intake import Door, clean
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.machine import Machine
 from ridgeline.machines import coefficients as files
 from ridgeline.machines import files as machines
 from ridgeline.machines import schema

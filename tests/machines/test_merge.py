@@ -9,7 +9,8 @@ import pytest
 import ridgeline as rl
 from ridgeline.core.documents import to_document
 from ridgeline.core.figure import Figure
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.machines.files import everything
 from ridgeline.machines.merge import changes, figures, merge, put_measured, with_measured
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from ridgeline.core.families import Key, formula
 from ridgeline.core.figure import Figure
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import OVER_MEMORY, Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.machines import coefficients as files
 from ridgeline.machines import load as machines
 from ridgeline.machines import power, transfer
@@ -235,7 +236,7 @@ def test_more_bandwidth_never_slows_caches_or_cores(name: str, rate: float, more
     rates = []
     for bandwidth in (rate, rate * more):
         found = transfer.Move.between("ampere", l40s.with_figures(bandwidth=bandwidth)).adapted(key, lent).coefficients
-        rates.append([found[coefficient] * bandwidth for coefficient in transfer.OVER_MEMORY[key.family]])
+        rates.append([found[coefficient] * bandwidth for coefficient in OVER_MEMORY[key.family]])
     assert all(low <= high * (1 + 1e-9) for low, high in zip(*rates, strict=True))
 
 

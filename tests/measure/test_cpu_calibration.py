@@ -11,7 +11,8 @@ import pytest
 
 from ridgeline.core.families import Key
 from ridgeline.core.figure import Figure, Level
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Work
 from ridgeline.machines.schema import read

@@ -12,7 +12,8 @@ from ridgeline.core.documents import to_document
 from ridgeline.core.errors import RidgelineError
 from ridgeline.core.families.key import Key
 from ridgeline.core.figure import Figure, Level
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.core.notes import NOT_MEASURED, STOPPED, Note
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Work

@@ -11,7 +11,8 @@ import ridgeline as rl
 from ridgeline.core.families import Hardware, Key, formula
 from ridgeline.core.families.cpu import seconds_per_byte
 from ridgeline.core.figure import Figure, Level
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.core.work import Work, work
 from ridgeline.machines.schema import read
 from ridgeline.machines.write import text

@@ -18,7 +18,8 @@ from ridgeline.app.cli import main
 from ridgeline.core.errors import MissingFigure
 from ridgeline.core.families import FORMULAS, Key, keys
 from ridgeline.core.figure import Figure
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.core.work import Kernel, Program, Step
 from ridgeline.prediction import many
 from ridgeline.prediction.coefficients import select

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import ridgeline as rl
 from ridgeline.core.families import FORMULAS, Coefficient, Family, Hardware, Key, nearby
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.measure import session as measuring
 from ridgeline.prediction import fit as fitting
 from ridgeline.prediction.coefficients import kernels

@@ -10,7 +10,8 @@ import pytest
 import ridgeline as rl
 from ridgeline.core.families import Key
 from ridgeline.core.figure import Figure, Level
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.machines.load import load
 from ridgeline.machines.schema import read
 from ridgeline.machines.write import text

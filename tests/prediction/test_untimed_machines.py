@@ -9,7 +9,8 @@ import pytest
 
 import ridgeline as rl
 from ridgeline.core.families import Key, formula
-from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.fitted import Fitted
+from ridgeline.core.machine import Machine
 from ridgeline.machines.files import names
 from ridgeline.prediction.answer_line import answer_line, sides
 from ridgeline.prediction.host import graph_node_share

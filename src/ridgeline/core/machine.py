@@ -14,11 +14,11 @@ from .cached import cached_property
 from .dtypes import dtype as dtype_row
 from .errors import InputError, MissingFigure, unknown
 from .figure import KINDS, NO_POWER, NO_TIME, Ceiling, Figure, Level, Link
+from .fitted import Fitted, over_memory
 from .units import counted, parse, show
 
 if TYPE_CHECKING:  # the formulas of the families bring numpy
     from .families.key import Key
-    from .packed import Packed
 
 MAX_LISTED = 6  # peaks that the repr names
 ENGINES = ("vector", "tensor", "tensor-sparse", "special")
@@ -32,37 +32,6 @@ WRITE_SHARE = {"read": 0.0, "add": 1 / 3, "triad": 1 / 3, "scale": 1 / 2, "copy"
 
 
 Part = TypeVar("Part", Level, Link)
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """Coefficients of a kernel family's formula as fitted to timings, and their error on held-out timings."""
-
-    coefficients: Mapping[str, float]
-    error: float  # median of |predicted - measured| / measured over timings that were not fitted to
-    p90: float
-    low: float  # 80 % of these timings lie between low and high times the predicted one
-    high: float
-    cases: int
-    source: str
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # of each size among the timings
-    borrowed: bool = False  # from other machines; the error is then the leave-one-machine-out error
-    nearby: str | Packed = field(
-        default="", repr=False
-    )  # what corrects the formula: timings (`families/nearby.py`) or trees (`families/tree.py`, `families/forest.py`)
-    jitter: float = (
-        0.0  # seconds that the interval has in quadrature: short kernels differ by more than a share of their time
-    )
-
-    DOCUMENT: ClassVar = (
-        "coefficients", "error", "p90", "low", "high", "jitter", "cases", "source", "ranges", "borrowed",
-    )  # fmt: skip
-
-    @property
-    def errors(self) -> str:
-        """`held-out error 4 % median, 15 % P90`."""
-        kind = "leave-one-machine-out" if self.borrowed else "held-out"
-        return f"{kind} error {100 * self.error:.0f} % median, {100 * self.p90:.0f} % P90"
 
 
 @dataclass(frozen=True)
@@ -285,6 +254,8 @@ class Machine:
             given = Figure("B/s", stated=rate("bandwidth", parse(bandwidth, "B/s")), source=GIVEN)
             outer = machine.levels[-1] if machine.levels else Level("memory", given, Figure("B"))
             machine = replace(machine, levels=(*machine.levels[:-1], replace(outer, bandwidth=given)))
+            if (before := outer.bandwidth.stated or 0.0) and given.stated:
+                machine = replace(machine, fitted=over_memory(machine.fitted, before / given.stated))
         if launch is not None:
             if not launch >= 0:
                 raise InputError(f"launch latency must be zero or more seconds, got {launch}")

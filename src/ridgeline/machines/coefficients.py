@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from ..core.documents import to_document
 from ..core.dtypes import dtype
 from ..core.errors import InputError
+from ..core.fitted import Fitted
 from ..core.intake import Door
 from ..core.intake.door import shown
-from ..core.machine import Fitted, Machine
+from ..core.machine import Machine
 from ..core.packed import Packed, opened
 from ..core.units import MAX_SIZE
 from .transfer import BEYOND, MATRIX_FORMATS, WITHIN, borrowed

@@ -28,7 +28,8 @@ from math import exp, hypot, inf, log
 from typing import TYPE_CHECKING
 
 from ..core.errors import MissingFigure
-from ..core.machine import Fitted, Machine
+from ..core.fitted import OVER_MEMORY, Fitted
+from ..core.machine import Machine
 from .defaults import defaults
 from .power import MEASURED, base, cores, powered
 
@@ -61,8 +62,6 @@ CYCLES: Mapping[str, tuple[str, ...]] = {
     "moe": ("token", "expert"),
     "rows": ("serial", "row", "element"),
 }
-# Coefficients that say how much faster L2, or what one core can pull, is than main memory.
-OVER_MEMORY: Mapping[str, tuple[str, ...]] = {"gemm": ("reuse",), "moe": ("reuse",), "decode": ("core",)}
 SEVERAL_KERNELS = ("attention", "decode", "moe")  # families whose calls are several kernels, one after the other
 MATRIX_FORMATS = ("bf16", "fp16")
 UNFILLED = ("attention", "attention_backward", "conv")  # families with kernels that do not fill the matrix units

@@ -27,7 +27,8 @@ from typing import Any, ClassVar
 from ..core.errors import InputError, Interrupted, RidgelineError
 from ..core.families.key import Key
 from ..core.files import write_text
-from ..core.machine import Fitted, Machine
+from ..core.fitted import Fitted
+from ..core.machine import Machine
 from ..core.notes import CONDITIONS, DRIFT, NOISE, NOT_MEASURED, PROVISIONAL, STAND_IN, Note, not_of_kind, of_kind
 from ..core.notes import STOPPED as STOPPED_KIND
 from ..core.observation import Observation

@@ -19,7 +19,8 @@ from ..core.errors import MissingFigure
 from ..core.families import RESIDENT, Family, Key, formula
 from ..core.families.attention import WINDOW
 from ..core.families.product import ADDED, BIASED
-from ..core.machine import MAIN, Fitted, Machine
+from ..core.fitted import Fitted
+from ..core.machine import MAIN, Machine
 from ..core.network import collectives
 from ..core.work import READ, WRITE, Array, Kernel, Work, largest
 from ..machines.transfer import VECTOR_PRODUCTS, adding_wider, apart, backends, library, newest

@@ -10,7 +10,7 @@ import pytest
 from timelines import MICRO, Story, call, tensor
 
 from ridgeline.core.families import Key
-from ridgeline.core.machine import Fitted
+from ridgeline.core.fitted import Fitted
 from ridgeline.core.timeline import BACKWARD, FORWARD, OPERATOR, OPTIMIZER, Call, Site, Timeline
 from ridgeline.gaps.steps.report import ProgramReport, program_report
 from ridgeline.machines.load import load

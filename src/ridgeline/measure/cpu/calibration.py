@@ -17,7 +17,8 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.families.key import Key
-from ...core.machine import Fitted, Machine
+from ...core.fitted import Fitted
+from ...core.machine import Machine
 from ...core.notes import NOT_MEASURED, Note
 from ...core.statistics import median, quantile
 from ...prediction.fit import fit_cases

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ...core.families import RESIDENT, Coefficient, Key, nearby
 from ...core.families.correction import Correction
-from ...core.machine import Fitted, Machine
+from ...core.fitted import Fitted
+from ...core.machine import Machine
 from ...core.statistics import Errors
 from . import similar
 from .groups import Group, by_hardware, group, thinned

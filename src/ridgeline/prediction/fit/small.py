@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ...core.families import Coefficient, Family, Key, formula, keys
-from ...core.machine import Fitted, Machine
+from ...core.fitted import Fitted
+from ...core.machine import Machine
 from ...core.statistics import Errors, median, spread
 from ...core.work import Work
 from ..coefficients import kernels

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...core.families import Key, formula
-from ...core.machine import Fitted, Machine
+from ...core.fitted import Fitted
+from ...core.machine import Machine
 from .families import (
     CHOICES,
     MAX_FITTED,
