@@ -35,6 +35,8 @@ BAD = [
     (("predict", "gemm", "m=8", "n=8", "q=8", "--on", "h200"), ["unknown parameter of gemm 'q'"]),
     (("predict", "gemm", "m=8", "n=8", "--on", "h200"), ["gemm needs k"]),
     (("predict", "gemm", "m=8", "m=9", "n=8", "k=8", "--on", "h200"), ["m is given twice"]),
+    (("predict", "gemm", "m=8", "n=8", "k=8", "--on", "h200", "--on", "t4"), ["option '--on' is given more than once"]),
+    (("import", "trace.json", "--on", "h200", "--on", "t4"), ["option '--on' is given more than once"]),
     (("predict", "gemm", "m", "n=8", "k=8", "--on", "h200"), ["not of the form name=value"]),
     (("predict", "gemm", "m=0", "n=8", "k=8", "--on", "h200"), ["m must be a whole number of at least 1, got 0"]),
     (("predict", "gemm", "m=1,024", "n=8", "k=8", "--on", "h200"), ["write '1024' for one value"]),

@@ -15,6 +15,7 @@ import click
 
 from ...core.errors import InputError
 from ..last_resort import INTERRUPTED
+from .command import command
 from .echo import echo
 from .options import PATH, json_output, not_blank, picture_output, refuse, verbose_option
 from .present import Output, Result, check_suffix, terminal_size
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".toml", ".json", ".html", ".svg", ".png", ".pdf", ".csv", ".md")  # of a measurement
 
 
-@click.command()
+@command()
 @click.argument("what", type=click.Choice(["cpu", "cuda", "collective"]), required=False)
 @click.option("--quick", is_flag=True, help="Fewer sizes and samples.")
 @click.option("--calibrate", is_flag=True, help="Also time library kernels and fit expected times to them.")
@@ -143,7 +144,7 @@ def measurement(
     )
 
 
-@click.command()
+@command()
 @click.argument("first", type=PATH)
 @click.argument("second", type=PATH)
 @click.option("--out", "target", type=PATH, required=True, help="The machine file to write.")
@@ -168,7 +169,7 @@ def merge(first: Path, second: Path, target: Path, output: Output) -> None:
     echo(f"wrote {target}", err=True)
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@command(context_settings={"allow_interspersed_args": False})
 @click.option(
     "--on", "on", metavar="cpu|cuda|MACHINE", callback=not_blank,
     help="Device (default: a CUDA GPU where torch sees one); for a program, the machine to predict for.",

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from ...core.errors import InputError
+from .command import command
 from .modelled import (
     present_choices,
     present_curve,
@@ -123,7 +124,7 @@ draft_options = grouped(
 )  # fmt: skip
 
 
-@click.command()
+@command()
 @click.argument("name", metavar="NAME_OR_CONFIG")
 @click.argument("words", metavar="", nargs=-1)
 @later_machines_options

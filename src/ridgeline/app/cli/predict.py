@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError
+from .command import command
 from .echo import echo
 from .options import (
     PATH,
@@ -40,7 +41,7 @@ PICTURES = (".svg", ".png", ".pdf", ".html")
 MAX_NAMED_ERRORS = 10  # rows at fault that are named one by one
 
 
-@click.command()
+@command()
 @click.argument("op_name", metavar="[OP]", required=False)
 @click.argument("values", metavar="[NAME=VALUE]...", nargs=-1)
 @machine_options
@@ -218,7 +219,7 @@ def cases_picture(
     return cases(KernelSet(machine, (Entry("", prediction),), None, asked.get("ceilings"), title))
 
 
-@click.command("eval")
+@command("eval")
 @click.argument("cases", type=PATH)
 @machine_options
 @click.option(

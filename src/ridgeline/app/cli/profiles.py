@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError
+from .command import Command, command
 from .echo import echo
 from .options import PATH, format_option, fraction, json_output, not_blank, output_options, refuse, verbose_option
 from .present import Output, Result, present
@@ -24,7 +25,7 @@ MAX_KERNELS = 20  # on the terminal without -v
 to_stderr = partial(echo, err=True)
 
 
-class _Import(click.Command):
+class _Import(Command):
     """Its help ends with the formats, which are listed from the importers when they are asked for."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -34,7 +35,7 @@ class _Import(click.Command):
             formatter.write_dl(list(formats().items()))
 
 
-@click.command("import", cls=_Import)
+@command("import", cls=_Import)
 @click.argument("file", type=PATH)
 @format_option
 @click.option(
@@ -116,7 +117,7 @@ def present_observations(observations: Sequence[Observation], output: Output, ve
     present(result, output)
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@command(context_settings={"ignore_unknown_options": True})
 @click.option("--with", "tool", type=click.Choice(["ncu", "torch"]), default="ncu", help="The profiler.")
 @click.option("--use", type=click.Choice(["roofline", "diagnosis", "full"]), default="diagnosis", help="Counter set.")
 @click.option("--kernel", metavar="REGEX", default="", help="Only kernels whose name matches.")
@@ -166,7 +167,7 @@ def profile(
     present_observations(recorded.observations, output, verbose)
 
 
-@click.command()
+@command()
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option(
     "--baseline", "baselines", multiple=True, type=PATH, help="A baseline run, or a folder of them; repeat it."

@@ -13,6 +13,7 @@ import click
 
 from ...core.errors import InputError
 from ...core.units import counted
+from .command import command
 from .echo import echo
 from .options import (
     PATH,
@@ -75,7 +76,7 @@ def printed_at_end() -> Iterator[None]:
         raise
 
 
-@click.command()
+@command()
 @click.argument("cases", type=PATH)
 @machine_options
 @click.option("--note", default="", help="A line stored with the seal.")
@@ -105,7 +106,7 @@ def seal(
         click.echo(f"{text}: only what is measured after that time counts as sealed evidence; {hint}", err=True)
 
 
-@click.command()
+@command()
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("--seal", "seal_id", metavar="ID", help="The seal to settle with FILES.")
 @click.option("--cases", type=PATH, help="Unsealed cases (op, name, sizes).")
@@ -240,7 +241,7 @@ def present_gaps(
     present(result, output)
 
 
-@click.command()
+@command()
 @click.argument("what", type=click.Choice(["report", "verify", "show", "efficiency", "head"]), default="report")
 @click.option("--expect", metavar="HEAD", help="With verify: a head kept elsewhere, its hash or its file.")
 @ledger_option

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from ...core.errors import InputError, RidgelineError
+from .command import command
 from .echo import echo
 
 DEFAULT_PORT = 8050
 
 
-@click.command()
+@command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others can reach 0.0.0.0.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0 takes a free one."

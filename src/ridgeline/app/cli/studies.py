@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError, unknown
+from .command import command
 from .options import (
     CEILINGS,
     CEILINGS_HELP,
@@ -41,7 +42,7 @@ def _present_rows(
     present(Result(lambda: [table()], lambda: table().records, picture=picture, answer=answer), output)
 
 
-@click.command()
+@command()
 @click.argument("name", required=False)
 @picture_output
 def machines(name: str | None, output: Output) -> None:
@@ -57,7 +58,7 @@ def machines(name: str | None, output: Output) -> None:
     present(Result(lambda: catalog.machine_tables(machine), machine, picture=picture, answer=lines), output)
 
 
-@click.command()
+@command()
 @click.argument("name", required=False)
 @output_options()
 def ops(name: str | None, output: Output) -> None:
@@ -74,7 +75,7 @@ def ops(name: str | None, output: Output) -> None:
     present(Result(document=lambda: catalog.op_document(op), terminal=lambda: (text, catalog.op_table(op))), output)
 
 
-@click.command()
+@command()
 @click.argument("term", nargs=-1)
 @output_options()
 def glossary(term: tuple[str, ...], output: Output) -> None:
@@ -84,7 +85,7 @@ def glossary(term: tuple[str, ...], output: Output) -> None:
     present_table(glossary_table(" ".join(term)), output)
 
 
-@click.command("critical-batch")
+@command("critical-batch")
 @click.argument("fan_in", metavar="IN_FEATURES")
 @click.argument("fan_out", metavar="OUT_FEATURES")
 @machine_options
@@ -118,7 +119,7 @@ def critical_batch(machine: MachineOptions, output: Output, **layer: Any) -> Non
     present(Result(lambda: [critical_batch_table(answer)], answer, picture=picture, answer=lines), output)
 
 
-@click.command()
+@command()
 @click.argument("op_name", metavar="OP")
 @click.argument("values", metavar="[NAME=VALUE]...", nargs=-1)
 @machine_options
@@ -143,7 +144,7 @@ def precisions(
     _present_rows(lambda: precisions_table(sweep), picture, output, lambda: precisions_lines(sweep))
 
 
-@click.command()
+@command()
 @click.argument("names", metavar="MACHINE MACHINE...", nargs=-1, required=True)
 @click.option("--dtype", help="Number format (default: that of the op, else bf16).")
 @click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP)
@@ -173,7 +174,7 @@ def compare(names: tuple[str, ...], dtype: str | None, ceilings: str | None, cas
     _present_rows(lambda: comparison_table(study), picture, output, lambda: comparison_lines(study, title))
 
 
-@click.command()
+@command()
 @click.argument("op_name", metavar="OP", required=False)
 @click.argument("values", metavar="[NAME=VALUE]...", nargs=-1)
 @machine_options
@@ -222,7 +223,7 @@ def whatif(
     present(result, output)
 
 
-@click.command()
+@command()
 @click.argument("name", required=False)
 @machine_options
 @click.option("--dtype", help="Number format, where the chart has one.")
@@ -258,7 +259,7 @@ def chart(
     present(Result(document=lambda: document(picture), terminal=terminal, picture=lambda: picture), output)
 
 
-@click.command()
+@command()
 @click.argument("name", required=False)
 @machine_options
 @click.option("--dtype", help="Number format, where the table has one.")

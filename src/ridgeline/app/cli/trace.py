@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError, unknown
+from .command import command
 from .options import (
     CEILINGS,
     CEILINGS_HELP,
@@ -38,7 +39,7 @@ MODES = *_, FUSED = ("eager", "graph", "fused")
 MAX_PROGRAMS = 200  # side by side: each is traced or predicted
 
 
-@click.command()
+@command()
 @click.argument("target", metavar="FILE.py:NAME")
 @machines_options
 @click.option(
