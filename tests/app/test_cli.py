@@ -44,7 +44,7 @@ def loaded(*words: str) -> set[str]:
 def test_help_loads_no_numpy_and_a_command_only_its_own_module() -> None:
     assert not loaded("--help") & {"numpy", "rich"}
     commands = {name.rpartition(".")[2] for name in loaded("predict", "add", "n=8", "--on", "t4", "--dtype", "fp16") if name.startswith("ridgeline.app.cli.")}  # fmt: skip
-    assert commands == {"echo", "predict", "options", "present"}
+    assert commands == {"command", "echo", "predict", "options", "present"}
 
 
 def test_ctrl_c_while_the_modules_load_ends_silently(tmp_path: Path) -> None:

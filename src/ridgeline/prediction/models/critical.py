@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,6 +15,7 @@ from ...programs.models.program import COMMUNICATION, ModelOp
 from .step import StepPrediction, has_products, predict_steps
 
 STEP, WEIGHTS = "step", "products with weights"
+ROUNDING = 1e-12
 BATCHES = np.unique(np.round(np.geomspace(1, 2**24, 690)))
 
 
@@ -59,5 +61,13 @@ def _sides(step: StepPrediction) -> tuple[NDArray[np.float64], NDArray[np.float6
 
 
 def _first(compute: NDArray[np.float64], memory: NDArray[np.float64]) -> int | None:
+    """The first batch whose arithmetic takes as long as its traffic: both grow evenly from one of `BATCHES` to the next."""
     over = np.flatnonzero((compute >= memory) & (compute > 0))
-    return int(BATCHES[over[0]]) if len(over) else None
+    if not len(over):
+        return None
+    place = int(over[0])
+    if place == 0:
+        return int(BATCHES[0])
+    (before, after), excess = BATCHES[place - 1 : place + 1], (compute - memory)[place - 1 : place + 1]
+    turn = before + (after - before) * excess[0] / (excess[0] - excess[1])
+    return math.ceil(turn * (1 - ROUNDING))
