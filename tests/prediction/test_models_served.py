@@ -24,6 +24,7 @@ from ridgeline.prediction.models.result import Load, ModelPrediction, predict_mo
 from ridgeline.prediction.models.serving import serve
 from ridgeline.prediction.models.software import all_software, software_named
 from ridgeline.prediction.models.speculative import speculative_tpot
+from ridgeline.prediction.models.summary import training_memory
 from ridgeline.prediction.models.training import Job, predict_training
 from ridgeline.programs.models.layout import CONTEXT, DATA, PIPELINE, TENSOR, Layout
 from ridgeline.programs.models.load import architecture
@@ -343,8 +344,30 @@ def test_training_memory_has_weights_gradients_states_and_activations() -> None:
     sharded = predict_training(described, "h200-sxm", Job(8, 1024, 1), layout=Layout(dp=8, shard=3))
     for name in ("weights", "gradients", "states"):
         assert sharded.memory[name] == pytest.approx(made.memory[name] / 8)
+    outside = 128256 * 2048 + 2048  # the embedding, which is the head too, and the last norm: more than a layer has
+    assert sharded.memory["gathered"] == pytest.approx(4 * outside)
+    assert "gathered" not in made.memory
     huge = predict_training(architecture("llama-3-70b"), "h200-sxm", Job(8, 1024, 1))
     assert huge.fits is False
+
+
+@pytest.mark.parametrize("shard", [1, 2, 3])
+@pytest.mark.parametrize("layout", [Layout(dp=64, ep=64), Layout(tp=8, dp=16, ep=32), Layout(dp=16, cp=2, ep=4)])
+def test_all_devices_together_keep_the_states_of_all_experts(layout: Layout, shard: int) -> None:
+    """Replicas that have experts of their own do not share their states: DeepSeek-V3 needs 12 bytes for each of 671 billion values."""
+    described = architecture("deepseek-v3")
+    made = predict_training(described, "h200-sxm", Job(64, 128), layout=replace(layout, shard=shard))
+    total = parameters(described).total
+    assert made.memory["states"] * layout.devices >= 12 * total
+    assert made.memory["gradients"] * layout.devices >= 2 * total
+    assert made.memory["weights"] * layout.devices >= 2 * total
+
+
+def test_remedies_of_a_step_that_does_not_fit_are_those_that_are_left() -> None:
+    described, job = architecture("deepseek-v3"), Job(64, 128, recompute="full")
+    made = predict_training(described, "h200-sxm", job, layout=Layout(dp=64, ep=64, shard=3))
+    assert training_memory(made).endswith(": raise --tp or --pp")
+    assert "recompute" in training_memory(predict_training(described, "h200-sxm", Job(64, 128), layout=made.layout))
 
 
 def test_backward_products_are_twice_the_forward_ones() -> None:
