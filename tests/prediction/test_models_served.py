@@ -318,7 +318,34 @@ def test_ranks_of_a_degree_see_the_links_between_them() -> None:
     assert between(machine, layout, TENSOR) is machine
     assert [link.topology for link in between(machine, layout, DATA).links] == ["network"]
     half = between(machine, Layout(tp=4, dp=4), DATA)
-    assert next(link.devices for link in half.links if link.name == "nvlink") == 2
+    assert next(link.reach for link in half.links if link.name == "nvlink") == 2
+
+
+@pytest.mark.parametrize("name", ["mi300x", "gaudi3", "mi250x", "v100-sxm2-32gb"])
+@pytest.mark.parametrize(("tp", "dp"), [(2, 2), (2, 4), (4, 2)])
+def test_ranks_that_are_apart_have_the_links_that_lead_to_each_other(name: str, tp: int, dp: int) -> None:
+    """Links of a mesh or a torus to the devices between two ranks carry nothing from one to the other."""
+    machine = rl.machine(name)
+    link = machine.links[0]
+    if tp * dp > link.devices:
+        pytest.skip("more than a node")
+    apart = rl.predict(rl.ops.all_reduce(bytes=8e9, ranks=dp), between(machine, Layout(tp=tp, dp=dp), DATA))
+    neighbours = rl.predict(rl.ops.all_reduce(bytes=8e9, ranks=dp), machine)
+    assert apart.floor >= neighbours.floor * (1 - 1e-9)
+    assert apart.time >= neighbours.time * (1 - 1e-9)
+
+
+def test_bridges_join_neighbours_only() -> None:
+    """With two tensor-parallel cards to a bridge the stages of a pipeline, and replicas, are behind different bridges."""
+    machine, layout = rl.machine("h100-nvl"), Layout(tp=2, pp=2)
+    send = rl.ops.p2p(bytes=1e9, ranks=2)
+    made = [rl.predict(send, seen).collective for seen in (machine, between(machine, layout, PIPELINE))]
+    assert [each.network for each in made if each] == ["nvlink", "pcie"]
+
+
+def test_a_layout_that_no_link_joins_is_refused() -> None:
+    with pytest.raises(InputError, match="2 ranks that are 8 devices apart are more than the links of l4 join"):
+        rl.model("llama-3-70b", "l4", tp=8, pp=2)
 
 
 def test_a_training_step_lies_between_perfect_overlap_and_none() -> None:

@@ -96,7 +96,9 @@ def _held(ops: tuple[ModelOp, ...], layout: Layout) -> Held:
         kinds[experts] += each
         if layout.holders(experts) > 1:
             units[op.layer] = units.get(op.layer, 0.0) + each
-    layers = {op.layer: float(op.count) for op in ops if op.layer is not None and op.name == "out"}
+    layers: dict[int | None, float] = {
+        op.layer: float(op.count) for op in ops if op.layer is not None and op.name == "out"
+    }
     gathered = max((size / layers.get(place, 1.0) for place, size in units.items()), default=0.0)
     return Held(kinds[True], kinds[False], gathered)
 
