@@ -36,9 +36,9 @@ from ...programs.models.layout import (
     Layout,
     bubble,
 )
-from ...programs.models.model_op import BACKWARD, PASSES, RECOMPUTED, UPDATE
+from ...programs.models.model_op import BACKWARD, FORWARD, PASSES, RECOMPUTED, UPDATE
 from ...programs.models.phase import Formats, train
-from ...programs.models.program import COMMUNICATION, stage_ops
+from ...programs.models.program import COMMUNICATION, distinct_stages, stage_ops
 from .energy import least_time
 from .memory import Held, held_parameters
 from .step import OpTime, StepPrediction, predict_steps
@@ -74,6 +74,7 @@ class TrainingPrediction:
     layout: Layout
     job: Job
     step: StepPrediction  # of the busiest device, all microbatches
+    useful: float  # flops of forward and backward of a device, nothing recomputed: the mean over the stages
     ceilings: str | None = None
 
     DOCUMENT: ClassVar = (
@@ -191,13 +192,13 @@ class TrainingPrediction:
 
     @cached_property
     def mfu(self) -> float | None:
-        """Flops of forward and backward, nothing recomputed, over what the devices could do meanwhile in the format of the products."""
-        useful = total(np.asarray(item.flops) for item in self.step.ops if item.op.step_pass in ("forward", "backward"))
+        """Flops of forward and backward, nothing recomputed, over what the devices could do meanwhile in the format of the products, those of
+        stages that wait for the longest one among them."""
         try:
-            peak = self.machine.peak(f"tensor.{dtype(self.formats.activations).math}", None).value
+            peak = self.machine.peak(f"tensor.{dtype(self.formats.activations).math}", self.ceilings).value
         except RidgelineError:  # no matrix units, or no figure of them
             return None
-        return float(useful) / peak / self.time
+        return self.useful / peak / self.time
 
     @cached_property
     def memory(self) -> dict[str, float]:
@@ -274,5 +275,11 @@ def predict_training(
     phase = train(job.batch, job.tokens, _microbatches(job, layout), job.recompute)
     stages = stage_ops(architecture, phase, formats, layout, routing="balanced")
     steps = predict_steps(stages, machine, ceilings, layout=layout, light=LIGHT, attention=job.attention)
-    every = [TrainingPrediction(architecture, machine, formats, layout, job, step, ceilings) for step in steps]
+    alike = distinct_stages(architecture, layout.pp).values()
+    useful = sum(count * _useful(step) for count, step in zip(alike, steps, strict=True)) / layout.pp
+    every = [TrainingPrediction(architecture, machine, formats, layout, job, step, useful, ceilings) for step in steps]
     return max(every, key=lambda made: made.time)
+
+
+def _useful(step: StepPrediction) -> float:
+    return float(total(np.asarray(item.flops) for item in step.ops if item.op.step_pass in (FORWARD, BACKWARD)))
