@@ -21,9 +21,10 @@ from ridgeline.prediction.models.links import between, stride
 from ridgeline.prediction.models.memory import device_weights
 from ridgeline.prediction.models.remedies import remedies
 from ridgeline.prediction.models.result import Load, ModelPrediction, predict_model
+from ridgeline.prediction.models.scaling import serving_scaling
 from ridgeline.prediction.models.serving import serve
 from ridgeline.prediction.models.software import all_software, software_named
-from ridgeline.prediction.models.speculative import speculative_tpot
+from ridgeline.prediction.models.speculative import speculative_tpot, verify_time
 from ridgeline.prediction.models.summary import training_memory
 from ridgeline.prediction.models.training import Job, predict_training
 from ridgeline.programs.models.layout import CONTEXT, DATA, PIPELINE, TENSOR, Layout
@@ -252,6 +253,26 @@ def test_the_usual_remedies_of_slow_decoding_each_change_the_time() -> None:
     assert rows["tp=2"].speedup > 1
 
 
+@pytest.mark.parametrize(
+    ("machine", "layout", "batch"), [("h100-sxm", {"tp": 2}, 64), ("h100-sxm", {"tp": 2, "pp": 4}, 64)]
+)
+def test_speculation_is_served_on_the_same_stages_and_memory(machine: str, layout: dict[str, int], batch: int) -> None:
+    """Less time per step brings no more throughput than the step is shorter, also where most sequences wait for memory."""
+    made = rl.model("llama-3-70b", machine, batch=batch, **layout)
+    [row] = [row for row in remedies(made) if row.assumed]
+    most = float(made.decode_time) * expected_tokens(0.7, 4) / float(verify_time(made, 4))
+    assert 1 < row.speedup <= most
+    assert 1 < row.throughput_gain <= most
+
+
+def test_changes_are_compared_with_the_kernels_of_the_same_software() -> None:
+    made = rl.model("mixtral-8x7b", "h200-sxm", batch=32, tp=2, software="sglang")
+    [point, wider] = serving_scaling([made], "tp", [2, 4]).points
+    assert point.time == made.serving.tpot
+    [row] = [row for row in remedies(made) if row.name == "tp=4"]
+    assert row.tpot == wider.time
+
+
 def test_energy_is_flops_bytes_and_static_power_within_the_limit() -> None:
     made = small(batch=4)
     figures = {name: figure.value() for name, figure in made.machine.energy.items()}
@@ -445,7 +466,8 @@ def test_windows_of_several_queries_are_transferred_and_those_of_one_query_are_n
 def test_software_is_named_and_unknown_ones_refused() -> None:
     assert all(row.source and row.title for row in all_software().values())
     usual, sglang = software_named(None), software_named("sglang")
-    assert software_named("vLLM") == usual == replace(sglang, experts="vllm")
+    assert replace(software_named("vLLM"), name=usual.name) == usual == replace(sglang, name=usual.name, experts="vllm")
+    assert all(software_named(each.name) == each for each in (usual, sglang, software_named("vLLM")))
     with pytest.raises(InputError, match="software"):
         rl.model(SMALL, "h200-sxm", software="tgi-nonsense")
 
