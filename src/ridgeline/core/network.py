@@ -24,9 +24,9 @@ from .cached import cached_property
 from .errors import MissingFigure
 from .figure import BUS, MESH, NETWORK, TORUS, Link
 from .machine import Machine
-from .work import Array, Kernel, Work
+from .work import COLLECTIVE, Array, Kernel, Work
 
-FAMILY = "collective"  # of the kernels that stand for collectives
+FAMILY = COLLECTIVE
 MAX_LISTED_NODES = 4  # whose ranks are listed one by one
 
 

@@ -32,6 +32,7 @@ Array = float | NDArray[np.float64]
 FlopKey = tuple[str, str, str]
 MoveKey = tuple[str, str, str]
 LINK = "link"
+COLLECTIVE = "collective"  # the family of kernels that stand for collectives
 MAX_LISTED = 6  # steps that the repr of a program names
 READ, WRITE = "read", "write"
 
@@ -60,6 +61,10 @@ class Kernel:
     unusual: str = (
         ""  # the format of its result, what it does with it, or how it is called, where that is not usual of the op
     )
+
+    def multiplied(self, traffic: Array) -> Kernel:
+        """A collective over another number of bytes."""
+        return replace(self, sizes={**self.sizes, "bytes": self.sizes["bytes"] * traffic})
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,8 @@ class Work:
             special=self.special * arithmetic,
             held=self.footprint,
             formulas={},
-            kernels=(),
+            # what a collective takes follows from its bytes; of other kernels formulas know sizes only
+            kernels=tuple(kernel.multiplied(traffic) for kernel in self.kernels if kernel.family == COLLECTIVE),
         )
 
     def _changed(self, change: Callable[[Work], Work]) -> Work:
