@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cached import cached_property
+from .combining import COLLECTIVE
 from .errors import MissingFigure
 from .figure import BUS, MESH, NETWORK, TORUS, Link
 from .machine import Machine
-from .work import COLLECTIVE, Array, Kernel, Work
+from .work import Array, Kernel, Work
 
 FAMILY = COLLECTIVE
 MAX_LISTED_NODES = 4  # whose ranks are listed one by one

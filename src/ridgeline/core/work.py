@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .combining import checked, merge, scale, sequence, value_range, without
+from .combining import checked, merge, over_bytes, scale, sequence, value_range, without
 from .dtypes import dtype as dtype_row
 from .errors import InputError
 from .machine import MAIN
@@ -32,7 +32,6 @@ Array = float | NDArray[np.float64]
 FlopKey = tuple[str, str, str]
 MoveKey = tuple[str, str, str]
 LINK = "link"
-COLLECTIVE = "collective"  # the family of kernels that stand for collectives
 MAX_LISTED = 6  # steps that the repr of a program names
 READ, WRITE = "read", "write"
 
@@ -61,10 +60,6 @@ class Kernel:
     unusual: str = (
         ""  # the format of its result, what it does with it, or how it is called, where that is not usual of the op
     )
-
-    def multiplied(self, traffic: Array) -> Kernel:
-        """A collective over another number of bytes."""
-        return replace(self, sizes={**self.sizes, "bytes": self.sizes["bytes"] * traffic})
 
 
 @dataclass(frozen=True)
@@ -188,8 +183,7 @@ class Work:
             special=self.special * arithmetic,
             held=self.footprint,
             formulas={},
-            # what a collective takes follows from its bytes; of other kernels formulas know sizes only
-            kernels=tuple(kernel.multiplied(traffic) for kernel in self.kernels if kernel.family == COLLECTIVE),
+            kernels=over_bytes(self.kernels, traffic),
         )
 
     def _changed(self, change: Callable[[Work], Work]) -> Work:
