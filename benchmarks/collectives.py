@@ -29,13 +29,13 @@ from ridgeline.core.machine import Machine
 from ridgeline.core.network import groups
 from ridgeline.machines.defaults import defaults
 from ridgeline.machines.load import load
-from ridgeline.prediction.collectives import SMALL
 from ridgeline.prediction.host import launch_latency
 from ridgeline.prediction.predict import Prediction, predict
 from ridgeline.programs.ops import OPS
 
 TABLES = File(__file__).parent / "data" / "collectives.csv"
 MEASURING_ERROR = 0.01  # by which a published time may lie below the floor
+SMALL = 1e6  # bytes below which a collective is mostly latency
 LAUNCH = 4.1e-6  # seconds a process takes for each of its GPUs: the smallest times of the two such tables marked `fit`
 FITTED = {"": ("start",), FABRIC: ("latency", "gap", "low", "simple", "piece"),
           NETWORK: ("latency", "gap", "low", "simple", "piece", "efficiency")}  # fmt: skip

@@ -9,7 +9,7 @@ import ridgeline as rl
 from ridgeline.core.errors import InputError
 from ridgeline.prediction.models.linked import model_communication
 from ridgeline.prediction.models.links import between, stride
-from ridgeline.prediction.models.replicas import replica_limit, replica_lines, training_remedies
+from ridgeline.prediction.models.replicas import ReplicaLimit, replica_limit, replica_lines, training_remedies
 from ridgeline.prediction.models.scaling import serving_scaling, training_scaling
 from ridgeline.prediction.models.speculative import Speculation, predict_draft, verify_time
 from ridgeline.prediction.models.step import has_products
@@ -160,6 +160,18 @@ def test_replicas_need_links_and_whole_groups_of_experts() -> None:
     limit = replica_limit(experts)
     assert limit is not None
     assert {limit.most, limit.shown_from} <= {8, 24, None}
+
+
+def test_the_limit_of_replicas_ends_where_the_links_do() -> None:
+    """Eight cards over PCIe and no network: the batch has sequences for 64 replicas, which nobody asked for."""
+    described, layout = architecture("llama-3-8b"), Layout(tp=2, dp=2)
+    made = predict_training(described, "h100-nvl", Job(64, 8192), layout=layout)
+    assert replica_limit(made) == ReplicaLimit(4, None, 0.0, entire=False)
+    assert "at every dp that the links of h100-nvl join, to dp=4," in replica_lines(made)[0]
+    experts = predict_training(architecture("mixtral-8x7b"), "h100-nvl", Job(64, 512), layout=Layout(dp=4, ep=4))
+    limit = replica_limit(experts)
+    assert limit is not None
+    assert limit.shown_from in (4, 8)
 
 
 def test_a_draft_helps_while_decoding_waits_for_weights() -> None:

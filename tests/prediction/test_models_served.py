@@ -22,9 +22,11 @@ from ridgeline.prediction.models.links import between, stride
 from ridgeline.prediction.models.memory import device_weights
 from ridgeline.prediction.models.remedies import remedies
 from ridgeline.prediction.models.result import Load, ModelPrediction, predict_model
+from ridgeline.prediction.models.scaling import serving_scaling
 from ridgeline.prediction.models.serving import serve
 from ridgeline.prediction.models.software import all_software, software_named
-from ridgeline.prediction.models.speculative import speculative_tpot
+from ridgeline.prediction.models.speculative import speculative_tpot, verify_time
+from ridgeline.prediction.models.summary import training_memory
 from ridgeline.prediction.models.training import Job, predict_training
 from ridgeline.programs.models.layout import CONTEXT, DATA, PIPELINE, TENSOR, Layout
 from ridgeline.programs.models.load import architecture
@@ -252,6 +254,26 @@ def test_the_usual_remedies_of_slow_decoding_each_change_the_time() -> None:
     assert rows["tp=2"].speedup > 1
 
 
+@pytest.mark.parametrize(
+    ("machine", "layout", "batch"), [("h100-sxm", {"tp": 2}, 64), ("h100-sxm", {"tp": 2, "pp": 4}, 64)]
+)
+def test_speculation_is_served_on_the_same_stages_and_memory(machine: str, layout: dict[str, int], batch: int) -> None:
+    """Less time per step brings no more throughput than the step is shorter, also where most sequences wait for memory."""
+    made = rl.model("llama-3-70b", machine, batch=batch, **layout)
+    [row] = [row for row in remedies(made) if row.assumed]
+    most = float(made.decode_time) * expected_tokens(0.7, 4) / float(verify_time(made, 4))
+    assert 1 < row.speedup <= most
+    assert 1 < row.throughput_gain <= most
+
+
+def test_changes_are_compared_with_the_kernels_of_the_same_software() -> None:
+    made = rl.model("mixtral-8x7b", "h200-sxm", batch=32, tp=2, software="sglang")
+    [point, wider] = serving_scaling([made], "tp", [2, 4]).points
+    assert point.time == made.serving.tpot
+    [row] = [row for row in remedies(made) if row.name == "tp=4"]
+    assert row.tpot == wider.time
+
+
 def test_energy_is_flops_bytes_and_static_power_within_the_limit() -> None:
     made = small(batch=4)
     figures = {name: figure.value() for name, figure in made.machine.energy.items()}
@@ -318,7 +340,34 @@ def test_ranks_of_a_degree_see_the_links_between_them() -> None:
     assert between(machine, layout, TENSOR) is machine
     assert [link.topology for link in between(machine, layout, DATA).links] == ["network"]
     half = between(machine, Layout(tp=4, dp=4), DATA)
-    assert next(link.devices for link in half.links if link.name == "nvlink") == 2
+    assert next(link.reach for link in half.links if link.name == "nvlink") == 2
+
+
+@pytest.mark.parametrize("name", ["mi300x", "gaudi3", "mi250x", "v100-sxm2-32gb"])
+@pytest.mark.parametrize(("tp", "dp"), [(2, 2), (2, 4), (4, 2)])
+def test_ranks_that_are_apart_have_the_links_that_lead_to_each_other(name: str, tp: int, dp: int) -> None:
+    """Links of a mesh or a torus to the devices between two ranks carry nothing from one to the other."""
+    machine = rl.machine(name)
+    link = machine.links[0]
+    if tp * dp > link.devices:
+        pytest.skip("more than a node")
+    apart = rl.predict(rl.ops.all_reduce(bytes=8e9, ranks=dp), between(machine, Layout(tp=tp, dp=dp), DATA))
+    neighbours = rl.predict(rl.ops.all_reduce(bytes=8e9, ranks=dp), machine)
+    assert apart.floor >= neighbours.floor * (1 - 1e-9)
+    assert apart.time >= neighbours.time * (1 - 1e-9)
+
+
+def test_bridges_join_neighbours_only() -> None:
+    """With two tensor-parallel cards to a bridge the stages of a pipeline, and replicas, are behind different bridges."""
+    machine, layout = rl.machine("h100-nvl"), Layout(tp=2, pp=2)
+    send = rl.ops.p2p(bytes=1e9, ranks=2)
+    made = [rl.predict(send, seen).collective for seen in (machine, between(machine, layout, PIPELINE))]
+    assert [each.network for each in made if each] == ["nvlink", "pcie"]
+
+
+def test_a_layout_that_no_link_joins_is_refused() -> None:
+    with pytest.raises(InputError, match="2 ranks that are 8 devices apart are more than the links of l4 join"):
+        rl.model("llama-3-70b", "l4", tp=8, pp=2)
 
 
 def test_a_training_step_lies_between_perfect_overlap_and_none() -> None:
@@ -333,6 +382,24 @@ def test_a_training_step_lies_between_perfect_overlap_and_none() -> None:
     assert again.time > made.time
 
 
+def test_the_share_of_the_peak_is_that_of_all_stages() -> None:
+    """The last stage has the head, for which the others wait: tokens a second and the share of the peak fall alike."""
+    described = architecture("llama-3-8b")
+    alone, piped = (predict_training(described, "h100-sxm", Job(64, 4096), layout=Layout(pp=pp)) for pp in (1, 8))
+    assert alone.mfu is not None
+    assert piped.mfu is not None
+    assert piped.mfu / alone.mfu == pytest.approx(
+        piped.tokens_per_s_per_device / alone.tokens_per_s_per_device, rel=0.01
+    )
+    model = 6 * parameters(described).total * alone.tokens_per_s / 989.4e12
+    assert model < alone.mfu < 1.15 * model  # attention included, the embedding's table not
+    stated, measured = (
+        predict_training(described, "h200-sxm", Job(64, 4096), ceilings=ceilings) for ceilings in ("stated", "measured")
+    )
+    assert stated.mfu == pytest.approx(stated.useful / 989.4e12 / stated.time, rel=1e-3)
+    assert measured.mfu > stated.mfu
+
+
 def test_training_memory_has_weights_gradients_states_and_activations() -> None:
     described = architecture(SMALL)
     made = predict_training(described, "h200-sxm", Job(8, 1024, 1), layout=Layout(dp=8))
@@ -344,8 +411,30 @@ def test_training_memory_has_weights_gradients_states_and_activations() -> None:
     sharded = predict_training(described, "h200-sxm", Job(8, 1024, 1), layout=Layout(dp=8, shard=3))
     for name in ("weights", "gradients", "states"):
         assert sharded.memory[name] == pytest.approx(made.memory[name] / 8)
+    outside = 128256 * 2048 + 2048  # the embedding, which is the head too, and the last norm: more than a layer has
+    assert sharded.memory["gathered"] == pytest.approx(4 * outside)
+    assert "gathered" not in made.memory
     huge = predict_training(architecture("llama-3-70b"), "h200-sxm", Job(8, 1024, 1))
     assert huge.fits is False
+
+
+@pytest.mark.parametrize("shard", [1, 2, 3])
+@pytest.mark.parametrize("layout", [Layout(dp=64, ep=64), Layout(tp=8, dp=16, ep=32), Layout(dp=16, cp=2, ep=4)])
+def test_all_devices_together_keep_the_states_of_all_experts(layout: Layout, shard: int) -> None:
+    """Replicas that have experts of their own do not share their states: DeepSeek-V3 needs 12 bytes for each of 671 billion values."""
+    described = architecture("deepseek-v3")
+    made = predict_training(described, "h200-sxm", Job(64, 128), layout=replace(layout, shard=shard))
+    total = parameters(described).total
+    assert made.memory["states"] * layout.devices >= 12 * total
+    assert made.memory["gradients"] * layout.devices >= 2 * total
+    assert made.memory["weights"] * layout.devices >= 2 * total
+
+
+def test_remedies_of_a_step_that_does_not_fit_are_those_that_are_left() -> None:
+    described, job = architecture("deepseek-v3"), Job(64, 128, recompute="full")
+    made = predict_training(described, "h200-sxm", job, layout=Layout(dp=64, ep=64, shard=3))
+    assert training_memory(made).endswith(": raise --tp or --pp")
+    assert "recompute" in training_memory(predict_training(described, "h200-sxm", Job(64, 128), layout=made.layout))
 
 
 def test_backward_products_are_twice_the_forward_ones() -> None:
@@ -378,7 +467,8 @@ def test_windows_of_several_queries_are_transferred_and_those_of_one_query_are_n
 def test_software_is_named_and_unknown_ones_refused() -> None:
     assert all(row.source and row.title for row in all_software().values())
     usual, sglang = software_named(None), software_named("sglang")
-    assert software_named("vLLM") == usual == replace(sglang, experts="vllm")
+    assert replace(software_named("vLLM"), name=usual.name) == usual == replace(sglang, name=usual.name, experts="vllm")
+    assert all(software_named(each.name) == each for each in (usual, sglang, software_named("vLLM")))
     with pytest.raises(InputError, match="software"):
         rl.model(SMALL, "h200-sxm", software="tgi-nonsense")
 

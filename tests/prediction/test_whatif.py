@@ -34,6 +34,7 @@ from strategies import calls, law, machines
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "torch"
 CALIBRATED = rl.machine("h200-sxm")
+H100 = rl.machine("h100-sxm")
 H200 = replace(CALIBRATED, fitted={})  # the flat form, whose times follow from the ceilings alone
 A100 = rl.machine("a100-sxm-80gb")
 PLAIN = two_number(1e12, 1e11, 1e-6)  # ridge 10 flop/B, launches of 1 us
@@ -350,6 +351,26 @@ def test_every_case_has_the_time_that_predict_gives() -> None:
                 again.low,
                 again.high,
             )
+
+
+@pytest.mark.parametrize("size", [8 * 2**10, 64 * 2**20])
+@pytest.mark.parametrize("name", ["all_reduce", "all_to_all", "p2p"])
+def test_collectives_take_what_their_links_and_bytes_take(name: str, size: int) -> None:
+    """Main memory and arithmetic are not what a collective waits for; half of its bytes take what half of its bytes take."""
+    start = case(name, H100, bytes=float(size), ranks=8.0)
+    for text in ("bandwidth=2", "compute=0.5", "flops=0.5"):
+        first, last = chain(text, start)
+        assert last.time == pytest.approx(first.time, rel=1e-9)
+        assert (last.low, last.high) == pytest.approx((first.low, first.high), rel=1e-9)
+        assert sum(item.seconds for item in last.prediction.items) == pytest.approx(last.time)
+    half = float(rl.predict(ops.find(name)(bytes=size // 2, ranks=8), H100).time)
+    assert chain("bytes=0.5", start)[-1].time == pytest.approx(half, rel=1e-9)
+
+
+def test_the_exchange_behind_a_split_stays_what_it_is_on_faster_memory() -> None:
+    _, parted, faster = chain("split=8,bandwidth=2", case("gemm", H100, m=1.0, n=8192.0, k=8192.0))
+    sent = [float(made.prediction.step(1).time) for made in (parted, faster)]
+    assert sent[0] == pytest.approx(sent[1], rel=1e-9)
 
 
 def test_faster_hardware_shows_its_effect_up_to_the_launch() -> None:

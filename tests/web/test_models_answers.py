@@ -26,6 +26,13 @@ def test_the_answer_is_that_of_the_command_line(client):
     assert [chart["title"] for chart in reply["chart"]["charts"]] == ["prefill", "decode"]
 
 
+def test_what_fits_is_what_the_software_may_fill(client):
+    """94 % of the memory of an H200, of which a serving engine fills 90."""
+    reply = client.post("/api/model", json={"model": "llama-3-70b", "machine": "h200-sxm"}).json()
+    assert "does not fit" in reply["answer"][0]
+    assert reply["fits"] is False
+
+
 def test_both_phases_have_the_same_axes_and_the_totals_of_the_document(client):
     reply = client.post("/api/model", json=QUESTION).json()
     prefill, decode = reply["chart"]["charts"]

@@ -66,7 +66,7 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of a collective, what of them is latency, and the place of the algorithm in ALGORITHMS."""
+    """Seconds of a collective, what of them is latency and the start of the protocol, and the place of the algorithm in ALGORITHMS."""
 
     time: NDArray[np.float64]
     latency: NDArray[np.float64]
@@ -99,9 +99,12 @@ def _time(
         over = algorithm.network_bytes / (rates[group.network.name] * slowest.efficiency)
         moving = np.maximum(moving, over)
         latency = latency + algorithm.network_hops * slowest.latency + algorithm.network_messages * slowest.gap
-    time = latency + slowest.simple + moving + 2 * np.sqrt(slowest.piece * moving)
+    started = latency + slowest.simple
+    time = started + moving + 2 * np.sqrt(slowest.piece * moving)
     if not algorithm.adds_in_switch:
-        time = np.minimum(time, latency + moving / slowest.low)
+        sooner = latency + moving / slowest.low
+        started, time = np.where(sooner < time, latency, started), np.minimum(time, sooner)
+    latency = started
     shape = np.broadcast_shapes(np.shape(time), np.shape(group.ranks))
     return np.broadcast_to(time, shape), np.broadcast_to(latency, shape)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ from .errors import InputError
 from .units import show
 
 if TYPE_CHECKING:
-    from .work import Step, Work
+    from .work import Kernel, Step, Work
 
 Array = float | NDArray[np.float64]
+COLLECTIVE = "collective"  # the family of kernels that stand for collectives
 
 
 def merge(first: Mapping[Any, Array], second: Mapping[Any, Array]) -> dict[Any, Array]:
@@ -27,6 +28,13 @@ def merge(first: Mapping[Any, Array], second: Mapping[Any, Array]) -> dict[Any, 
 
 def scale(counts: Mapping[Any, Array], factor: Array) -> dict[Any, Array]:
     return {key: value * factor for key, value in counts.items()}
+
+
+def over_bytes(kernels: Iterable[Kernel], factor: Array) -> tuple[Kernel, ...]:
+    """Collectives over so many times the bytes, which are all that their formula asks for; other kernels, whose formulas know sizes
+    and no bytes, are left out."""
+    collectives = (kernel for kernel in kernels if kernel.family == COLLECTIVE)
+    return tuple(replace(each, sizes={**each.sizes, "bytes": each.sizes["bytes"] * factor}) for each in collectives)
 
 
 def checked(factor: Array, what: str, zero: bool = True) -> Array:

@@ -119,7 +119,9 @@ class Link:
     """A connection to other devices. `per_direction` is the payload rate one way of all its links of a device together.
 
     `devices` says how many devices it joins without a network in between, `latency` what one hop takes, `efficiency`
-    and `in_network` which share of the rate large collectives reach, by rings and with sums made in the switch.
+    and `in_network` which share of the rate large collectives reach, by rings and with sums made in the switch. Where
+    ranks are `apart` devices from each other, as those of data parallelism are behind tensor parallelism, it joins fewer of
+    them; the links of a mesh or a torus lead to the other devices all the same.
     """
 
     name: str
@@ -133,12 +135,18 @@ class Link:
     latency: Figure = NO_TIME
     efficiency: Figure = NO_SHARE
     in_network: Figure = NO_SHARE
+    apart: int = 1  # devices from one rank to the next
 
     DOCUMENT: ClassVar = (
         "name", "per_direction=per_direction.value", "source=per_direction.why", "topology", "note", "links?",
         "per_link?", "devices?", "dimensions?", "reduces?", "latency?=latency.value", "efficiency?=efficiency.value",
         "in_network?=in_network.value",
     )  # fmt: skip
+
+    @property
+    def reach(self) -> int:
+        """Ranks that it joins without a network in between, 1 where the next one is beyond it; 0 as `devices`."""
+        return max(self.devices // self.apart, 1) if self.devices else 0
 
     @property
     def per_link(self) -> float | None:

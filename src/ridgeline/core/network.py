@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cached import cached_property
+from .combining import COLLECTIVE
 from .errors import MissingFigure
 from .figure import BUS, MESH, NETWORK, TORUS, Link
 from .machine import Machine
 from .work import Array, Kernel, Work
 
-FAMILY = "collective"  # of the kernels that stand for collectives
+FAMILY = COLLECTIVE
 MAX_LISTED_NODES = 4  # whose ranks are listed one by one
 
 
@@ -45,7 +46,7 @@ class Group:
 
     @cached_property
     def nodes(self) -> NDArray[np.float64]:
-        size = self.inner.devices if self.network is not None else inf
+        size = self.inner.reach if self.network is not None else inf
         return np.ceil(self.ranks / size).clip(min=1.0)
 
     @property
@@ -139,15 +140,16 @@ def groups(machine: Machine, ranks: Array) -> list[Group]:
         inner, network = [network or machine.link()], None
     made, left = [], np.ones(count.shape, dtype=np.bool_)
     for link in inner:
-        fits = left & (count <= (link.devices or inf))
+        fits = left & (count <= (link.reach or inf))
         if fits.any():
             made.append(Group(link, None, count, fits))
             left &= ~fits
     if left.any():
-        largest = max(inner, key=lambda link: link.devices)
+        largest = max(inner, key=lambda link: link.reach)
         if network is None:
             most = f"{largest.devices} over {largest.name}"
-            asked = f"{np.max(count):.0f} ranks are more than the links of {machine.name} join ({most})"
+            spread = f" that are {largest.apart} devices apart" if largest.apart > 1 else ""
+            asked = f"{np.max(count):.0f} ranks{spread} are more than the links of {machine.name} join ({most})"
             where = machine.file or "its machine file"
             raise MissingFigure(f"{asked}, and it has no network card; add a [[link]] of topology network to {where}.")
         made.append(Group(largest, network, count, left))

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .combining import checked, merge, scale, sequence, value_range, without
+from .combining import checked, merge, over_bytes, scale, sequence, value_range, without
 from .dtypes import dtype as dtype_row
 from .errors import InputError
 from .machine import MAIN
@@ -183,7 +183,7 @@ class Work:
             special=self.special * arithmetic,
             held=self.footprint,
             formulas={},
-            kernels=(),
+            kernels=over_bytes(self.kernels, traffic),
         )
 
     def _changed(self, change: Callable[[Work], Work]) -> Work:

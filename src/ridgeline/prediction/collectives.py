@@ -20,8 +20,9 @@ from ..core.units import show
 from ..core.work import Array, Kernel, total
 from ..machines.defaults import defaults
 
-SMALL = 1e6  # bytes below which a collective is mostly latency
-INTERVALS = {True: (0.8, 3.0), False: (0.82, 1.42)}  # that hold 80 % of published times, of small ones and of others
+# Ends of intervals, as factors on the latency of a collective and on what its bytes take: they hold 80 % of published times below and
+# above 1 MB.
+LATENCY_INTERVAL, BYTES_INTERVAL = (0.82, 3.0), (0.82, 1.42)
 MOST_RANKS = 16  # of a published time, on two nodes
 OWN = "transferred from published nccl-tests or rccl-tests tables of this machine"
 OTHERS = "transferred from published nccl-tests and rccl-tests tables of other machines"
@@ -67,9 +68,10 @@ class Collective:
         return " · ".join([f"{algorithm} over {links}", *shown])
 
     def end(self, end: str) -> Array:
-        """An end of the 80 % interval, as a factor on the time."""
-        small, large = (INTERVALS[is_small][("low", "high").index(end)] for is_small in (True, False))
-        return scalar_or_array(np.where(np.asarray(self.kernel.sizes["bytes"]) < SMALL, small, large))
+        """An end of the 80 % interval, as a factor on the time: more bytes take what more bytes take, above the same latency."""
+        place = ("low", "high").index(end)
+        latency = np.minimum(self.latency / self.time, 1.0)
+        return scalar_or_array(latency * LATENCY_INTERVAL[place] + (1 - latency) * BYTES_INTERVAL[place])
 
 
 def collective_items(made: Sequence[Collective], floor: Array, time: Array) -> tuple[TimeItem, ...]:

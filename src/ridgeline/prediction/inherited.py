@@ -31,7 +31,6 @@ from ..core.roofline import label
 from ..core.work import Array, Work, largest, total
 from .coefficients import LABELS
 from .expected import Expected
-from .flat import flat_items, flat_time
 from .kernel_times import KernelTime
 
 if TYPE_CHECKING:
@@ -125,8 +124,8 @@ class Inherited(Expected):
 
     @cached_property
     def unbounded(self) -> Array:
-        if not self.kernels:
-            return flat_time(self.bound)
+        if not self.kernels:  # collectives, and what is not known
+            return super().unbounded
         floors = np.maximum(total(source.left_floor for source in self.sources), 1e-300)
         launch = largest(source.launch for source in self.sources)
         together = launch + total(source.left for source in self.sources) * self.bound.floor / floors
@@ -161,7 +160,7 @@ class Inherited(Expected):
 
     def items(self) -> tuple[TimeItem, ...]:
         if not self.kernels:
-            return flat_items(self.bound, self.unbounded, self.time)
+            return super().items()
         several = len(self.sources) > 1
         if several:
             names = [source.prediction.steps[0].name for source in self.sources]
@@ -179,11 +178,13 @@ class Inherited(Expected):
 
     @property
     def basis(self) -> str:
-        return f"{MADE_FROM}{super().basis}"
+        return super().basis if self.collectives else f"{MADE_FROM}{super().basis}"
 
     @property
     def confidence(self) -> str | NDArray[np.object_]:
         lines = super().confidence
+        if self.collectives:
+            return lines
         return f"{MADE_FROM}{lines}" if isinstance(lines, str) else MADE_FROM + lines
 
 

@@ -26,17 +26,12 @@ def stride(layout: Layout, over: str) -> int:
 
 
 def between(machine: Machine, layout: Layout, over: str) -> Machine:
-    """The machine as the ranks of one degree see it: fewer of them share a node than there are devices."""
+    """The machine as the ranks of one degree see it: fewer of them share a node than there are devices. Where nodes have one
+    each, all of them are on the network."""
     step = stride(layout, over)
     if step == 1:
         return machine
-    has_network = any(link.topology == NETWORK for link in machine.links)
-    links = []
-    for link in machine.links:
-        if link.topology == NETWORK or not link.devices:
-            links.append(link)
-        elif link.devices // step > 1:
-            links.append(replace(link, devices=link.devices // step))
-        elif not has_network:  # a node is all there is
-            links.append(link)
+    links = [link if link.topology == NETWORK else replace(link, apart=step) for link in machine.links]
+    if any(link.topology == NETWORK for link in links):
+        links = [link for link in links if link.topology == NETWORK or link.reach != 1]
     return replace(machine, links=tuple(links))

@@ -67,10 +67,40 @@ def device_weights(architecture: Architecture, formats: Formats, layout: Layout)
     return max(sum(map(held, ops)) for ops in _forward(architecture, formats, layout))
 
 
+@dataclass(frozen=True)
+class Held:
+    """Learned values on a device, none of them sharded: those of experts and all others, and the most that sharded devices
+    gather at a time (a layer, or what is outside of the layers)."""
+
+    experts: float
+    others: float
+    gathered: float
+
+    def split(self, layout: Layout) -> float:
+        """Those of one device where all that hold the same ones split them."""
+        return self.experts / layout.holders(experts=True) + self.others / layout.holders(experts=False)
+
+
 @cache
-def device_parameters(architecture: Architecture, formats: Formats, layout: Layout) -> float:
-    """Learned values on the device that holds most."""
-    return max(sum(float(op.weights * op.count) for op in ops) for ops in _forward(architecture, formats, layout))
+def held_parameters(architecture: Architecture, formats: Formats, layout: Layout) -> tuple[Held, ...]:
+    """Of every stage that may hold most."""
+    return tuple(_held(ops, layout) for ops in _forward(architecture, formats, layout))
+
+
+def _held(ops: tuple[ModelOp, ...], layout: Layout) -> Held:
+    kinds = {True: 0.0, False: 0.0}
+    units: dict[int | None, float] = {}
+    for op in ops:
+        experts = op.name == "experts"
+        each = float(op.weights * op.count)
+        kinds[experts] += each
+        if layout.holders(experts) > 1:
+            units[op.layer] = units.get(op.layer, 0.0) + each
+    layers: dict[int | None, float] = {
+        op.layer: float(op.count) for op in ops if op.layer is not None and op.name == "out"
+    }
+    gathered = max((size / layers.get(place, 1.0) for place, size in units.items()), default=0.0)
+    return Held(kinds[True], kinds[False], gathered)
 
 
 def _forward(architecture: Architecture, formats: Formats, layout: Layout) -> tuple[tuple[ModelOp, ...], ...]:

@@ -86,7 +86,9 @@ def remedies(prediction: ModelPrediction) -> tuple[Remedy, ...]:
 def _speculation(prediction: ModelPrediction) -> Remedy:
     """A draft that costs nothing, so that this is the most it can bring; its verification is a step of several tokens."""
     decode = verify_time(prediction, DRAFTED) / expected_tokens(ACCEPTED, DRAFTED)
-    after = serve(prediction.software, prediction.prefill_time, decode, prediction.load)
+    after = serve(
+        prediction.software, prediction.prefill_time, decode, prediction.load, prediction.layout.pp, prediction.running
+    )
     name = f"speculate {DRAFTED} tokens at {percent(ACCEPTED)} acceptance, draft not counted"
     rate = float(after.tokens_per_s) * prediction.layout.dp
     return Remedy(name, "tokens per step", float(after.tpot), rate, prediction, assumed=True)

@@ -11,7 +11,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from ...core.errors import RidgelineError
+from ...core.errors import MissingFigure, RidgelineError
+from ...core.machine import Machine
+from ...core.network import groups
+from ...programs.models.layout import DATA, EXPERT, EXPERT_DATA, PIPELINE, Layout
+from .links import between
 from .training import TrainingPrediction, predict_training
 
 COMPRESSED = "fp8_e4m3"  # gradients as they travel
@@ -35,6 +39,7 @@ class ReplicaLimit:
     most: int | None  # None where it shows with any
     shown_from: int | None
     exposed: float  # seconds of the exchange that show with `shown_from` replicas
+    entire: bool = True  # whether links join as many replicas as the batch has sequences for
 
     DOCUMENT: ClassVar = ("most", "shown_from", "exposed_us=exposed")
 
@@ -52,6 +57,7 @@ def replica_limit(made: TrainingPrediction) -> ReplicaLimit | None:
     ]
     if not made.machine.links or not degrees:
         return None
+    joined = [dp for dp in degrees if _joined(made.machine, replace(layout, dp=dp))]
 
     @lru_cache(None)
     def shown(dp: int) -> float:
@@ -60,14 +66,27 @@ def replica_limit(made: TrainingPrediction) -> ReplicaLimit | None:
         )
         return step.exchange_shown
 
-    low, high = -1, len(degrees)  # degrees up to low hide it, those from high on do not
+    low, high = -1, len(joined)  # degrees up to low hide it, those from high on do not
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if shown(degrees[middle]) == 0 else (low, middle)
-    most = degrees[low] if low >= 0 else None
-    if high == len(degrees):
-        return ReplicaLimit(most, None, 0.0)
-    return ReplicaLimit(most, degrees[high], shown(degrees[high]))
+        low, high = (middle, high) if shown(joined[middle]) == 0 else (low, middle)
+    most = joined[low] if low >= 0 else None
+    if high == len(joined):
+        return ReplicaLimit(most, None, 0.0, joined == degrees)
+    return ReplicaLimit(most, joined[high], shown(joined[high]))
+
+
+def _joined(machine: Machine, layout: Layout) -> bool:
+    """Whether links join the devices that exchange gradients, and the stages of a pipeline behind them."""
+    groups_of = {DATA: layout.holders(experts=False), EXPERT_DATA: layout.holders(experts=True)}
+    groups_of |= {EXPERT: layout.ep, PIPELINE: min(layout.pp, 2)}
+    try:
+        for over, ranks in groups_of.items():
+            if ranks > 1:
+                groups(between(machine, layout, over), float(ranks))
+    except MissingFigure:
+        return False
+    return True
 
 
 def training_remedies(made: TrainingPrediction) -> tuple[TrainingRemedy, ...]:
@@ -96,7 +115,8 @@ def replica_lines(made: TrainingPrediction) -> list[str]:
         return []
     tokens = f"{made.job.batch * made.job.tokens:,} tokens per step"
     if limit.shown_from is None:
-        said = f"gradient exchange hidden at every dp of this batch, to dp={limit.most}, with {tokens}"
+        every = "of this batch" if limit.entire else f"that the links of {made.machine.name} join"
+        said = f"gradient exchange hidden at every dp {every}, to dp={limit.most}, with {tokens}"
     else:
         hidden = f"hidden to dp={limit.most}" if limit.most else "hidden at no dp"
         said = f"gradient exchange {hidden} with {tokens}; part of it shows from dp={limit.shown_from}"

@@ -46,7 +46,7 @@ def all_software() -> Mapping[str, Software]:
 def software_named(name: str | None) -> Software:
     known = all_software()
     if name is not None and name.lower() in ENGINES:
-        return replace(known[DEFAULT], experts=name.lower())
+        return replace(known[DEFAULT], name=name.lower(), experts=name.lower())
     asked = name or DEFAULT
     if asked not in known:
         raise unknown("software", asked, (*known, *ENGINES))

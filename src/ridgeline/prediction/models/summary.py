@@ -9,7 +9,8 @@ import numpy as np
 
 from ...core.units import counted, percent, show, show_interval
 from ...core.work import Array
-from ...programs.models.layout import DEGREES, Layout
+from ...programs.models.layout import DEGREES, SHARD_WEIGHTS, Layout
+from ...programs.models.phase import FULL
 from .critical import WEIGHTS
 
 if TYPE_CHECKING:
@@ -196,5 +197,6 @@ def training_memory(made: TrainingPrediction) -> str:
         return f"memory per device: {held}"
     if made.fits:
         return f"memory per device: {held}; {percent(total / capacity)} of {show(capacity, 'B', 3)}"
-    fixes = "raise --shard, --tp or --pp, or recompute"
+    deeper = ["raise --shard, --tp or --pp" if made.layout.shard < SHARD_WEIGHTS else "raise --tp or --pp"]
+    fixes = ", or ".join(deeper + ["recompute"] * (made.job.recompute != FULL))
     return f"does not fit: needs {show(total, 'B', 3)} per device ({held}), {made.machine.name} has {show(capacity, 'B', 3)}: {fixes}"

@@ -25,12 +25,22 @@ from ...core.work import total
 from ...machines.load import as_machine
 from ...programs.models.activations import training_activations
 from ...programs.models.architecture import Architecture
-from ...programs.models.layout import DATA, EXPERT, EXPERT_DATA, PIPELINE, SHARD_GRADIENTS, Layout, bubble
-from ...programs.models.model_op import BACKWARD, PASSES, RECOMPUTED, UPDATE
+from ...programs.models.layout import (
+    DATA,
+    EXPERT,
+    EXPERT_DATA,
+    PIPELINE,
+    SHARD_GRADIENTS,
+    SHARD_STATES,
+    SHARD_WEIGHTS,
+    Layout,
+    bubble,
+)
+from ...programs.models.model_op import BACKWARD, FORWARD, PASSES, RECOMPUTED, UPDATE
 from ...programs.models.phase import Formats, train
-from ...programs.models.program import COMMUNICATION, stage_ops
+from ...programs.models.program import COMMUNICATION, distinct_stages, stage_ops
 from .energy import least_time
-from .memory import device_parameters
+from .memory import Held, held_parameters
 from .step import OpTime, StepPrediction, predict_steps
 
 LIGHT = 3e-6  # seconds of a pass over activations that are in the cache
@@ -64,6 +74,7 @@ class TrainingPrediction:
     layout: Layout
     job: Job
     step: StepPrediction  # of the busiest device, all microbatches
+    useful: float  # flops of forward and backward of a device, nothing recomputed: the mean over the stages
     ceilings: str | None = None
 
     DOCUMENT: ClassVar = (
@@ -181,32 +192,24 @@ class TrainingPrediction:
 
     @cached_property
     def mfu(self) -> float | None:
-        """Flops of forward and backward, nothing recomputed, over what the devices could do meanwhile in the format of the products."""
-        useful = total(np.asarray(item.flops) for item in self.step.ops if item.op.step_pass in ("forward", "backward"))
+        """Flops of forward and backward, nothing recomputed, over what the devices could do meanwhile in the format of the products, those of
+        stages that wait for the longest one among them."""
         try:
-            peak = self.machine.peak(f"tensor.{dtype(self.formats.activations).math}", None).value
+            peak = self.machine.peak(f"tensor.{dtype(self.formats.activations).math}", self.ceilings).value
         except RidgelineError:  # no matrix units, or no figure of them
             return None
-        return float(useful) / peak / self.time
+        return self.useful / peak / self.time
 
     @cached_property
     def memory(self) -> dict[str, float]:
-        """Bytes on a device: weights, gradients and the optimizer's states, those that replicas split by the ZeRO stage divided
-        by their number, and the activations that are kept for the backward pass."""
+        """Bytes on the device that holds most: weights, gradients and the optimizer's states, of which devices with the same weights
+        keep a part each from a ZeRO stage on; with sharded weights the layer whose weights are gathered and whose gradients
+        are not reduced yet; and the activations that are kept for the backward pass."""
         layout, formats = self.layout, self.formats
-        values = device_parameters(self.architecture, formats, layout)
-        replicas = layout.dp * layout.cp
-        split = {
-            name: replicas if layout.shard >= stage else 1
-            for stage, name in enumerate(("states", "gradients", "weights"), 1)
-        }
         phase = train(self.job.batch, self.job.tokens, self.microbatches, self.job.recompute)
-        return {
-            "weights": values * dtype(formats.weights).bytes / split["weights"],
-            "gradients": values * dtype(formats.gradients).bytes / split["gradients"],
-            "states": values * STATES * dtype(formats.states).bytes / split["states"],
-            "activations": float(training_activations(self.architecture, phase, formats, layout)),
-        }
+        stages = (_kept(held, formats, layout) for held in held_parameters(self.architecture, formats, layout))
+        most = max(stages, key=lambda kept: sum(kept.values()))
+        return {**most, "activations": float(training_activations(self.architecture, phase, formats, layout))}
 
     @property
     def fits(self) -> bool | None:
@@ -219,6 +222,20 @@ class TrainingPrediction:
         """Where the step goes."""
         names = ("time", "best", "worst", "kernels", "exposed", "communication", "update")
         return {name: getattr(self, name) * 1e3 for name in names}
+
+
+def _kept(held: Held, formats: Formats, layout: Layout) -> dict[str, float]:
+    """Bytes of a stage by kind; `gathered` where replicas split the weights themselves."""
+    entire, part = held.experts + held.others, held.split(layout)
+    weights, gradients, states = (dtype(name).bytes for name in (formats.weights, formats.gradients, formats.states))
+    kept = {
+        "weights": (part if layout.shard >= SHARD_WEIGHTS else entire) * weights,
+        "gradients": (part if layout.shard >= SHARD_GRADIENTS else entire) * gradients,
+        "states": (part if layout.shard >= SHARD_STATES else entire) * STATES * states,
+    }
+    if layout.shard >= SHARD_WEIGHTS and held.gathered:
+        kept["gathered"] = held.gathered * (weights + gradients)
+    return kept
 
 
 def _loss(item: OpTime) -> float:
@@ -258,5 +275,11 @@ def predict_training(
     phase = train(job.batch, job.tokens, _microbatches(job, layout), job.recompute)
     stages = stage_ops(architecture, phase, formats, layout, routing="balanced")
     steps = predict_steps(stages, machine, ceilings, layout=layout, light=LIGHT, attention=job.attention)
-    every = [TrainingPrediction(architecture, machine, formats, layout, job, step, ceilings) for step in steps]
+    alike = distinct_stages(architecture, layout.pp).values()
+    useful = sum(count * _useful(step) for count, step in zip(alike, steps, strict=True)) / layout.pp
+    every = [TrainingPrediction(architecture, machine, formats, layout, job, step, useful, ceilings) for step in steps]
     return max(every, key=lambda made: made.time)
+
+
+def _useful(step: StepPrediction) -> float:
+    return float(total(np.asarray(item.flops) for item in step.ops if item.op.step_pass in (FORWARD, BACKWARD)))

@@ -56,6 +56,10 @@ class Layout:
         """Data-parallel replicas whose tokens meet at the experts; above 1 tokens are exchanged."""
         return max(self.ep // self.tp, 1)
 
+    def holders(self, experts: bool) -> int:
+        """Devices that hold the same weights: of experts that replicas split among themselves there are fewer."""
+        return self.dp * self.cp // (self.expert_replicas if experts else 1)
+
 
 def _divisors(number: int) -> str:
     fitting = [degree for degree in range(1, number + 1) if number % degree == 0]

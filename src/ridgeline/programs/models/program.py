@@ -28,6 +28,7 @@ __all__ = [
     "PARTS",
     "ModelOp",
     "device_parameters",
+    "distinct_stages",
     "stage_ops",
     "step_ops",
 ]
@@ -71,7 +72,7 @@ def stage_ops(
 ) -> tuple[tuple[ModelOp, ...], ...]:
     """The ops of one device of every stage that may be the busiest: which one is depends on the machine and the sizes."""
     device = checked(architecture, phase, formats, layout, fused, routing)
-    return tuple(tuple(ops_of(device, place)) for place in distinct_stages(device))
+    return tuple(tuple(ops_of(device, place)) for place in distinct_stages(architecture, layout.pp))
 
 
 def ops_of(device: Device, stage: int) -> Iterator[ModelOp]:
@@ -97,15 +98,14 @@ def checked(
     return Device(architecture, phase, formats, layout, fused, routing)
 
 
-def distinct_stages(device: Device) -> Iterator[int]:
-    """Stages that may be the busiest: of several with the same layers the first, and the last, which has the head."""
-    every = stages(device.architecture, device.layout.pp)
-    seen = set()
+def distinct_stages(architecture: Architecture, pp: int) -> dict[int, int]:
+    """Stages that may be the busiest, and how many each stands for: of several with the same layers the first, and the last, which
+    has the head."""
+    every = stages(architecture, pp)
+    alike: dict[object, list[int]] = {}
     for place, layers in enumerate(every):
-        key = (layers, place == 0, place == len(every) - 1)
-        if key not in seen:
-            seen.add(key)
-            yield place
+        alike.setdefault((layers, place == 0, place == len(every) - 1), []).append(place)
+    return {places[0]: len(places) for places in alike.values()}
 
 
 def burden(listed: tuple[ModelOp, ...], kind: str) -> float:

@@ -72,12 +72,6 @@ def _recomputed(device: Device, forward: Sequence[ModelOp]) -> Iterator[ModelOp]
 # -- data parallelism ----------------------------------------------------------------------------------------------
 
 
-def _replicas(device: Device, experts: bool) -> int:
-    """Devices that hold the same weights."""
-    layout = device.layout
-    return layout.dp * layout.cp // (layout.expert_replicas if experts else 1)
-
-
 def _held(forward: Sequence[ModelOp], experts: bool, layer: int | None = None, every: bool = True) -> Array:
     """Learned values of experts or of all else: of one place in the architecture, or of all of them."""
     return total(
@@ -88,7 +82,7 @@ def _held(forward: Sequence[ModelOp], experts: bool, layer: int | None = None, e
 def _exchange(device: Device, forward: Sequence[ModelOp]) -> Iterator[ModelOp]:
     shard, formats, times = device.layout.shard, device.formats, device.phase.microbatches
     for experts in (False, True):
-        ranks, held = _replicas(device, experts), _held(forward, experts)
+        ranks, held = device.layout.holders(experts), _held(forward, experts)
         if ranks == 1 or not held:
             continue
         of, over = (" of experts", EXPERT_DATA) if experts else ("", DATA)
@@ -134,7 +128,7 @@ def _sharded(device: Device, forward: Sequence[ModelOp], experts: bool, ranks: i
 def _update(device: Device, forward: Sequence[ModelOp]) -> Iterator[ModelOp]:
     values: Array = 0.0
     for experts in (False, True):
-        ranks = _replicas(device, experts) if device.layout.shard else 1
+        ranks = device.layout.holders(experts) if device.layout.shard else 1
         values = values + _held(forward, experts) / ranks
     yield ModelOp("adamw", OPTIMIZER, adamw(values, device.formats.weights, device.formats.gradients, device.formats.states), step_pass=UPDATE)  # fmt: skip
 

@@ -93,7 +93,7 @@ def ask_model(asked: ModelQuestion) -> dict[str, Any]:
         "figures": [list(pair) for pair in model_figures(made).items()],
         "chart": pictured(model_phases(made)),
         "table": tabled(both_table(made, None)),
-        "fits": made.memory.share is None or float(made.memory.share) <= 1,
+        "fits": bool(np.all(made.memory.fits)),
     }
 
 
