@@ -23,15 +23,19 @@ from ..core.families.row_kernels import COLUMN_SUMS
 from ..core.families.vector import APART, UNPLANNED
 from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
+from ..machines.coefficients import lender
 from ..machines.transfer import backends, lender_scale
 from . import timed_sizes
 from .coefficients import TRANSFERRED, Selected, kernels, select, timed_backend
+from .doubt import HALVES
 from .hardware import at_burst, hardware
 from .ordering import ordered
 
 NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
+IN_FP32 = "kernel of the same size in fp32"
 BY_VECTORS = "products with a vector"
+HALF = 2.0  # bytes of an element in 16 bits
 FEW_UNITS = ("int8", "fp64")  # formats that some GPUs have hardly any matrix units for
 # FlexAttention, the default path of windows, takes keys in blocks of 128, and those at both ends of a window whole: it takes what Triton's
 # kernel does with a window longer by two blocks, by 36 timings (of 64 to 320 keys more, these are without bias).
@@ -201,7 +205,35 @@ class KernelTime:
         if self.selected.timed:
             return 0.0
         other = np.minimum(np.minimum(self._beyond(low=False), self._widened), self._by_vectors)
-        return np.minimum(other - self._alone, 0.0)
+        return np.minimum(np.minimum(other, self._in_fp32) - self._alone, 0.0)
+
+    @cached_property
+    def _in_fp32(self) -> Array:
+        """Seconds of norms and softmax of 16 bits in fp32, which is as much arithmetic over twice the bytes."""
+        return self._by_fp32(2.0)
+
+    def _by_fp32(self, wider: float) -> Array:
+        """Seconds by the timings in fp32 of a kernel over rows of 16 bits whose elements are so many times wider; infinite without any.
+
+        Those of other machines than the ones that lend in 16 bits: what one was timed at in both formats stays as it is, since there
+        kernels for 16 bits do take longer at some sizes. So do sizes above the timed ones; those below take no longer than these, and
+        how much less a fit to many rows does not say.
+        """
+        sizes, mine = self._sizes, lender(self.selected.fitted)
+        if self.kernel.family != "rows" or self.kernel.dtype not in HALVES or np.any(np.asarray(sizes["x"]) != HALF):
+            return np.inf
+        widths = {name: sizes[name] * wider for name in ("x", "y") if np.all(np.asarray(sizes[name]) == HALF)}
+        kernel = replace(self.kernel, sizes={**sizes, **widths}, dtype="fp32")
+        best: Array = np.inf
+        for wide in of_kernel(kernel, self.asked)[0]:
+            key = wide.selected.key
+            if (key.op, key.dtype) == (self.selected.key.op, "fp32") and lender(wide.selected.fitted) != mine:
+                ranges = wide.selected.fitted.ranges
+                raised = {name: np.maximum(size, ranges.get(name, (0.0,))[0]) for name, size in kernel.sizes.items()}
+                wide = replace(wide, kernel=replace(kernel, sizes=raised))
+                timed = (np.asarray(wide.applies) > 0) & (np.asarray(wide.distance) <= 1.0)
+                best = np.where(timed, np.minimum(best, wide.time), best)
+        return best
 
     @cached_property
     def _by_vectors(self) -> Array:
@@ -243,6 +275,8 @@ class KernelTime:
         time = self._alone + self._saved
         if self.stands_in and self.asked.padded < 2:  # the kernel that was timed takes less at some larger sizes
             time = np.minimum(time, self._least(switches.further(self.kernel.family, self._sizes), low=True))
+        if np.any(np.asarray(self._in_fp32) <= time):  # half the bytes may well take half the time
+            time = np.where(self._in_fp32 <= time, np.minimum(time, self._by_fp32(1.0)), time)
         if self.selected.timed:
             if self._placed is not None:
                 time = time - self._correction + self._corrected(self._placed.lowest())
@@ -266,6 +300,7 @@ class KernelTime:
         if np.any(np.asarray(self._saved) < 0):
             other = NEXT_KERNEL if np.all(np.isinf(self._widened)) else WIDENED_FIRST
             other = BY_VECTORS if np.all(self._by_vectors <= (self._alone + self._saved) * (1 + 1e-9)) else other
+            other = IN_FP32 if np.all(self._in_fp32 <= (self._alone + self._saved) * (1 + 1e-9)) else other
             items.append(TimeItem(other, "correction", self._saved))
         if self._mask is None and not kernel:
             return items
