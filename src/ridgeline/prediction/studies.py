@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from .predict import Prediction
 from .turning import critical_batch
 
 ELEMENTS = 1e8  # of a vector
+OF_BANDWIDTH = "of the memory bandwidth"  # what some published shares are of
 BLAS_LEVELS = (
     dict.fromkeys(("copy", "scal", "axpy", "dot", "asum"), "level 1")
     | dict.fromkeys(("gemv", "symv", "ger"), "level 2")
@@ -225,6 +226,18 @@ class Published:
     low: float
     high: float
     of: str
+    vendors: tuple[str, ...] = ()  # of the GPUs it runs on; those of any vendor where none is named
+    architecture: str = ""  # the one that it was written for
+
+    def unfit(self, machine: Machine) -> str:
+        """Why it says nothing of a machine; empty where it may."""
+        if machine.kind != "gpu":
+            return "GPUs"
+        if self.vendors and machine.vendor not in self.vendors:
+            return f"{' and '.join(self.vendors)} GPUs"
+        if self.architecture and machine.architecture != self.architecture:
+            return f"{self.architecture.capitalize()} GPUs"
+        return ""
 
 
 @cache
@@ -234,10 +247,21 @@ def published() -> tuple[Published, ...]:
 
 
 def production_kernels(machine: Machine) -> KernelSet:
-    """AI and bound of production kernels; the shares of the ceiling are from published benchmarks."""
-    works = ((row.name, ops.find(row.op)(**row.arguments)) for row in published())
-    note = "shares are from published benchmarks of such kernels; AI is computed"
-    return predict_set(machine, works, title=f"production kernels on {machine.name}", notes=(note,))
+    """AI and bound of the production kernels that run on a machine; the shares of the ceiling are from published benchmarks."""
+    fit = [row for row in published() if not row.unfit(machine)]
+    works = ((row.name, ops.find(row.op)(**row.arguments)) for row in fit)
+    others = [f"{row.name} left out: it runs on {row.unfit(machine)}" for row in published() if row not in fit]
+    notes = ["shares are from published benchmarks of such kernels; AI is computed", *others]
+    if not fit:
+        notes = ["no production kernel with a published share is known: the ones listed elsewhere run on GPUs"]
+    study = predict_set(machine, works, title=f"production kernels on {machine.name}", notes=notes)
+    beyond = {row.name for row in fit if row.of == OF_BANDWIDTH}
+    beyond &= {entry.name for entry in study.entries if str(entry.prediction.bounds[0].bound) == "compute"}
+    kept = tuple(entry for entry in study.entries if entry.name not in beyond)
+    left_out = tuple(
+        f"{name} left out: its share is of the bandwidth, and it is compute-bound here" for name in sorted(beyond)
+    )
+    return replace(study, entries=kept, notes=(*study.notes, *left_out))
 
 
 @dataclass(frozen=True)
