@@ -19,7 +19,7 @@ from ridgeline.prediction.models.curve import curve
 from ridgeline.prediction.models.energy import LIMIT, step_energy, work_energy
 from ridgeline.prediction.models.links import between, stride
 from ridgeline.prediction.models.memory import device_weights
-from ridgeline.prediction.models.remedies import remedies
+from ridgeline.prediction.models.remedies import best_remedy, remedies
 from ridgeline.prediction.models.result import Load, ModelPrediction, predict_model
 from ridgeline.prediction.models.serving import serve
 from ridgeline.prediction.models.software import all_software, software_named
@@ -249,6 +249,18 @@ def test_the_usual_remedies_of_slow_decoding_each_change_the_time() -> None:
     assert rows["fp8_e4m3 weights"].speedup > 1.3
     assert rows["8x the batch"].throughput_gain > 3
     assert rows["tp=2"].speedup > 1
+
+
+def test_the_next_change_of_a_model_that_does_not_fit_is_one_that_makes_it_fit() -> None:
+    """70 billion parameters on an RTX 4090 were told to take 8-bit weights, which do not fit either; on an A100 4-bit weights do."""
+    made = rl.model("llama-3-70b", "a100-sxm-80gb")
+    rows = remedies(made)
+    best = best_remedy(made, rows)
+    assert best is not None
+    assert (best.name, best.fits) == ("int4_g128 weights", True)
+    assert {row.name for row in rows if not row.fits} >= {"8x the batch", "fp8 cache"}
+    small = rl.model("llama-3-70b", "rtx-4090")
+    assert best_remedy(small, remedies(small)) is None
 
 
 def test_energy_is_flops_bytes_and_static_power_within_the_limit() -> None:
