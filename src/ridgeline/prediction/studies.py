@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..core.dtypes import dtype as dtype_row
 from ..core.machine import MAIN, Machine
 from ..core.roofline import batch_intensity
 from ..core.units import show
@@ -21,7 +20,7 @@ from .ceilings import default_dtype, engine_for, usable_dtype
 from .kernel_sets import Entry, KernelSet, kernel_name, predict_set, size_text
 from .precisions import QUANTIZED
 from .predict import Prediction
-from .turning import critical_batch
+from .turning import critical_batch, layer_widths
 
 ELEMENTS = 1e8  # of a vector
 OF_BANDWIDTH = "of the memory bandwidth"  # what some published shares are of
@@ -202,13 +201,14 @@ def typical_ops(machine: Machine, dtype: str | None = None) -> KernelSet:
 def batches(machine: Machine, dtype: str | None = None, fan_in: float = 4096, fan_out: float = 4096) -> KernelSet:
     """A linear layer at growing batches, and the batch from which it is compute-bound."""
     dtype = dtype or usable_dtype(machine, "fp16")
-    width = dtype_row(dtype).bytes
+    width, _, result = layer_widths(dtype)
     sizes = (1, 4, 16, 32, 64, 128, 256, 512, 1024)
     works = {f"batch {size}": ops.linear(size, fan_in, fan_out, dtype=dtype) for size in sizes}
     layer = critical_batch(fan_in, fan_out, machine, dtype=dtype)
-    at_one = show(float(batch_intensity(1, fan_in, fan_out, width)))
+    at_one = show(float(batch_intensity(1, fan_in, fan_out, width, result=result)))
+    form = "(2/d) B / (1 + B/in + B/out)" if result == width else "2B / (d + B (d/out + e/in)), e bytes per result"
     notes = (
-        f"weights {show(fan_in * fan_out * width, 'B')}; AI(B) = (2/d) B / (1 + B/in + B/out), {at_one} at batch 1",
+        f"weights {show(fan_in * fan_out * width, 'B')}; AI(B) = {form}, {at_one} at batch 1",
         "never compute-bound: the AI limit is below the ridge" if layer.never else layer.turning.text,
         f"AI limit for large batch: {show(layer.saturation)} FLOP/B",
     )
