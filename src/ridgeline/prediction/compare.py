@@ -12,7 +12,6 @@ import numpy as np
 
 from ..core.errors import InputError, MissingFigure
 from ..core.families.product import PREPARE
-from ..core.figure import KINDS, Figure
 from ..core.machine import MAIN, Machine
 from ..core.work import Work
 from ..machines import files as catalog
@@ -20,6 +19,7 @@ from ..machines.load import load
 from ..programs.ops import Op
 from .basis import QUANTIZING
 from .ceilings import default_dtype, known_levels, known_peak
+from .growth_kinds import Kinds, common_kinds
 from .kernel_sets import KernelSet, predict_set
 from .predict import Prediction, predict
 
@@ -27,47 +27,6 @@ SIMILAR_GROWTH = 0.02  # relative difference of two growth factors that is calle
 WELL_KNOWN = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x")
 FLAGSHIPS = ("p100-sxm2-16gb", "v100-sxm2-32gb", "a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm")
 MACHINES_SHOWN = 3  # by default
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """The kind of figures that growth is taken between; None where no kind is known of all machines."""
-
-    peak: str | None
-    bandwidth: str | None
-
-    @property
-    def text(self) -> str:
-        """`stated figures of both`, `derived peaks and stated bandwidths of both`; empty without a kind of either."""
-        if self.peak == self.bandwidth:
-            return f"{self.peak} figures of both" if self.peak else ""
-        known = [f"{kind} {name}" for kind, name in ((self.peak, "peaks"), (self.bandwidth, "bandwidths")) if kind]
-        return f"{' and '.join(known)} of both"
-
-
-def common_kinds(machines: Sequence[Machine], dtype: str | None = None, products: bool = True) -> Kinds:
-    """The best kind of ceilings that all machines have, where possible of both figures.
-
-    Growth is taken between figures of one kind: a machine that was measured must not look slower than one of which
-    only the datasheet is known.
-    """
-    peaks, bandwidths = [], []
-    for machine in machines:
-        try:
-            peaks.append(
-                machine.peaks[machine.engine("matrix" if products else "vector", dtype or default_dtype(machine))]
-            )
-        except InputError:
-            continue  # the comparison leaves it out, with a note
-        bandwidths.append(machine.main.bandwidth)
-    peak, bandwidth = ([kind for kind in KINDS if _all_have(figures, kind)] for figures in (peaks, bandwidths))
-    both = [kind for kind in peak if kind in bandwidth]
-    first = [kinds[0] if kinds else None for kinds in ((both, both) if both else (peak, bandwidth))]
-    return Kinds(*first)
-
-
-def _all_have(figures: Sequence[Figure], kind: str) -> bool:
-    return bool(figures) and all(getattr(figure, kind) is not None for figure in figures)
 
 
 @dataclass(frozen=True)

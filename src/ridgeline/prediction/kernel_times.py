@@ -19,15 +19,12 @@ from ..core.families.attention import WINDOW
 from ..core.families.correction import Correction, Placed
 from ..core.families.family import LASTING
 from ..core.families.product import by_vectors
-from ..core.families.row_kernels import COLUMN_SUMS
 from ..core.families.vector import APART, UNPLANNED
-from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
-from ..machines.coefficients import lender
 from ..machines.transfer import backends, lender_scale
-from . import timed_sizes
+from . import rows_in_fp32, timed_sizes
+from .asked import MAX_PADDED, Asked
 from .coefficients import TRANSFERRED, Selected, kernels, select, timed_backend
-from .doubt import HALVES
 from .hardware import at_burst, hardware
 from .ordering import ordered
 
@@ -35,27 +32,12 @@ NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
 IN_FP32 = "kernel of the same size in fp32"
 BY_VECTORS = "products with a vector"
-HALF = 2.0  # bytes of an element in 16 bits
 FEW_UNITS = ("int8", "fp64")  # formats that some GPUs have hardly any matrix units for
 # FlexAttention, the default path of windows, takes keys in blocks of 128, and those at both ends of a window whole: it takes what Triton's
 # kernel does with a window longer by two blocks, by 36 timings (of 64 to 320 keys more, these are without bias).
 WINDOW_ENDS = 256.0
 WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches: what casts were timed at
 MIN_LAUNCH = 0.5  # of a launch of the caller's: timings shorter than the fitted one say little of others
-# Sizes that are raised one after the other; the rows and columns of products are raised together.
-MAX_PADDED = {"rows": 3, "scan": 2, "conv": 3, **dict.fromkeys(("sort", "attention", "attention_backward"), 4)}
-MAX_PADDED |= dict.fromkeys(COLUMN_SUMS, 1)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the times of kernels are asked for."""
-
-    machine: Machine
-    backend: str | None = None
-    launch: float | None = None  # the caller's, in place of the fitted one
-    padded: int = 0  # how many sizes were raised to the next one
-    timed: bool = True  # whether timings of the kernels speak for them; without, only their formulas do
 
 
 @dataclass(frozen=True)
@@ -213,27 +195,9 @@ class KernelTime:
         return self._by_fp32(2.0)
 
     def _by_fp32(self, wider: float) -> Array:
-        """Seconds by the timings in fp32 of a kernel over rows of 16 bits whose elements are so many times wider; infinite without any.
-
-        Those of other machines than the ones that lend in 16 bits: what one was timed at in both formats stays as it is, since there
-        kernels for 16 bits do take longer at some sizes. So do sizes above the timed ones; those below take no longer than these, and
-        how much less a fit to many rows does not say.
-        """
-        sizes, mine = self._sizes, lender(self.selected.fitted)
-        if self.kernel.family != "rows" or self.kernel.dtype not in HALVES or np.any(np.asarray(sizes["x"]) != HALF):
-            return np.inf
-        widths = {name: sizes[name] * wider for name in ("x", "y") if np.all(np.asarray(sizes[name]) == HALF)}
-        kernel = replace(self.kernel, sizes={**sizes, **widths}, dtype="fp32")
-        best: Array = np.inf
-        for wide in of_kernel(kernel, self.asked)[0]:
-            key = wide.selected.key
-            if (key.op, key.dtype) == (self.selected.key.op, "fp32") and lender(wide.selected.fitted) != mine:
-                ranges = wide.selected.fitted.ranges
-                raised = {name: np.maximum(size, ranges.get(name, (0.0,))[0]) for name, size in kernel.sizes.items()}
-                wide = replace(wide, kernel=replace(kernel, sizes=raised))
-                timed = (np.asarray(wide.applies) > 0) & (np.asarray(wide.distance) <= 1.0)
-                best = np.where(timed, np.minimum(best, wide.time), best)
-        return best
+        """Seconds by the timings in fp32 of a kernel over rows of 16 bits whose elements are so many times wider; infinite without any."""
+        wide = rows_in_fp32.widened(replace(self.kernel, sizes=self._sizes), wider)
+        return np.inf if wide is None else rows_in_fp32.least(of_kernel(wide, self.asked)[0], self.selected)
 
     @cached_property
     def _by_vectors(self) -> Array:
@@ -275,7 +239,7 @@ class KernelTime:
         time = self._alone + self._saved
         if self.stands_in and self.asked.padded < 2:  # the kernel that was timed takes less at some larger sizes
             time = np.minimum(time, self._least(switches.further(self.kernel.family, self._sizes), low=True))
-        if np.any(np.asarray(self._in_fp32) <= time):  # half the bytes may well take half the time
+        if not self.selected.timed and np.any(self._in_fp32 <= time):  # half the bytes may well take half the time
             time = np.where(self._in_fp32 <= time, np.minimum(time, self._by_fp32(1.0)), time)
         if self.selected.timed:
             if self._placed is not None:
