@@ -486,7 +486,8 @@ def test_all_reduce_is_reduce_scatter_then_all_gather(bytes_: int, ranks: int, d
 # -- batch --------------------------------------------------------------------------------------------------------
 
 fans = st.integers(1, 20_000)
-WIDTHS = {"fp32": 4.0, "bf16": 2.0}
+WIDTHS = {"fp32": 4.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0}
+RESULTS = {"fp8": 2.0, "int8": 4.0}  # others are stored as they are multiplied
 WEIGHTS = {"fp32": 4.0, "bf16": 2.0, "fp8": 1.0, "int4": 0.5, "int4_g128": 4.125 / 8}
 
 
@@ -501,13 +502,13 @@ WEIGHTS = {"fp32": 4.0, "bf16": 2.0, "fp8": 1.0, "int4": 0.5, "int4_g128": 4.125
 def test_the_closed_form_is_the_counted_linear_layer(
     batch: int, fan_in: int, fan_out: int, dtype: str, weights: str | None
 ) -> None:
-    """AI(B) = 2 B W / (w W + B d (in + out)), S0-78 and E-25."""
+    """AI(B) = 2 B W / (w W + B (d in + e out)), S0-78 and E-25."""
     counted = ops.linear(batch, fan_in, fan_out, dtype=dtype, weights=weights).intensity()
-    width = WIDTHS[dtype]
-    assert near(batch_intensity(batch, fan_in, fan_out, width, weights and WEIGHTS[weights]), counted)
-    if weights is None:
+    width, result = WIDTHS[dtype], RESULTS.get(dtype)
+    assert near(batch_intensity(batch, fan_in, fan_out, width, weights and WEIGHTS[weights], result), counted)
+    if weights is None and result is None:
         assert near((2 / width) * batch / (1 + batch / fan_in + batch / fan_out), counted)
-    assert counted < saturation(fan_in, fan_out, width)
+    assert counted < saturation(fan_in, fan_out, width, result)
 
 
 @given(
@@ -516,25 +517,27 @@ def test_the_closed_form_is_the_counted_linear_layer(
     fan_out=fans,
     width=st.sampled_from([1.0, 2.0, 4.0]),
     weights=st.none() | st.sampled_from([0.5, 1.0, 2.0]),
+    result=st.none() | st.sampled_from([1.0, 2.0, 4.0]),
 )
-@example(152.0, 4096, 4096, 2.0, None)
-@example(152.0, 256, 256, 2.0, None)
-@example(1024.0, 4096, 4096, 2.0, None)  # exactly 2048
-@example(2048.0, 4096, 4096, 2.0, None)  # the saturation itself is never reached
+@example(152.0, 4096, 4096, 2.0, None, None)
+@example(152.0, 256, 256, 2.0, None, None)
+@example(1024.0, 4096, 4096, 2.0, None, None)  # exactly 2048
+@example(2048.0, 4096, 4096, 2.0, None, None)  # the saturation itself is never reached
 @law(300)
 def test_critical_batch_is_the_smallest_that_reaches_the_ridge(
-    at: float, fan_in: int, fan_out: int, width: float, weights: float | None
+    at: float, fan_in: int, fan_out: int, width: float, weights: float | None, result: float | None
 ) -> None:
     """Looked for one by one around the answer, in exact arithmetic."""
 
     def exact(batch: int) -> Fraction:
         size = fan_in * fan_out
         weight_bytes = Fraction(width if weights is None else weights) * size
-        return Fraction(2 * batch * size) / (weight_bytes + batch * Fraction(width) * (fan_in + fan_out))
+        return Fraction(2 * batch * size) / (weight_bytes + batch * moved)
 
     target = Fraction(at)
-    found = critical_batch(at, fan_in, fan_out, width, weights)
-    limit = Fraction(2 * fan_in * fan_out) / (Fraction(width) * (fan_in + fan_out))
+    moved = Fraction(width) * fan_in + Fraction(width if result is None else result) * fan_out
+    found = critical_batch(at, fan_in, fan_out, width, weights, result)
+    limit = Fraction(2 * fan_in * fan_out) / moved
     if math.isinf(found):
         assert limit <= target * (1 + Fraction(1, 10**12))
         return

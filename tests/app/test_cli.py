@@ -69,8 +69,23 @@ def test_a_signal_stops_long_work_as_ctrl_c_does(name: str, capsys: pytest.Captu
     assert f"stopped by {name}; what was measured is kept" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "words", "example"),
+    [
+        ("--layout", "conv2d batch=1 --layout nhwc --on l4", "layout=nhwc"),
+        ("--layout", "conv2d --layout=nhwc", "layout=nhwc"),
+        ("--layout", "conv2d --layout --on l4", "layout=nchw"),
+        ("--causal", "attention --causal heads=8", "causal=yes"),
+        ("--m", "gemm --m 128", "m=128"),
+    ],
+)
+def test_an_argument_with_dashes_is_shown_as_it_was_meant(option: str, words: str, example: str) -> None:
+    """`--layout nhwc` was answered with layout=4096."""
+    assert message(click.NoSuchOption(option), words.split()).endswith(f"without dashes, as {example}")
+
+
 def test_a_size_with_dashes_is_told_from_an_option() -> None:
-    assert message(click.NoSuchOption("--m")).endswith("sizes are given without dashes, as m=4096")
+    assert message(click.NoSuchOption("--m")).endswith("arguments of an op are given without dashes, as m=4096")
     assert message(click.NoSuchOption("--onn", possibilities=["--on"])).endswith(
         "no such option '--onn'. Did you mean '--on'?"
     )

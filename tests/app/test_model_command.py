@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -208,3 +209,18 @@ def test_a_missing_size_is_one_mistake(tmp_path: Path) -> None:
     result = run("model", str(config), "--on", "h200-sxm")
     assert result.exit_code == 2
     assert "1 mistake found" in result.stderr
+
+
+def test_the_next_change_says_what_it_speeds_up_and_that_it_fits() -> None:
+    """`2.16x faster per request` was the ratio of times per token; a request of one sequence at a time gained 2.05x."""
+    said = run("model", "llama-3-8b", "--on", "rtx-4090").stdout
+    gains = re.search(r"^next: fp8_e4m3 weights: ([\d.]+)x faster per token, ([\d.]+)x tok/s per device$", said, re.M)
+    assert gains is not None
+    before, after = (
+        json.loads(run("model", "llama-3-8b", "--on", "rtx-4090", *words, "--json").stdout)
+        for words in ((), ("--weights", "fp8_e4m3"))
+    )
+    assert float(gains[1]) == pytest.approx(before["tpot_ms"] / after["tpot_ms"], abs=0.006)
+    assert "next: int4_g128 weights: fits, " in run("model", "llama-3-70b", "--on", "a100-sxm-80gb").stdout
+    nothing = "next: --fit lists the layouts that fit; none of the usual changes does by itself"
+    assert nothing in run("model", "llama-3-70b", "--on", "rtx-4090").stdout

@@ -330,3 +330,10 @@ def test_a_sweep_in_whole_numbers_counts_operations() -> None:
     assert "TOP/s" in text
     assert "524 kOP" in run("predict", "gemm", "m=1,64", "n=64", "k=64", "--dtype", "int8", "--on", "h200", "-v").output
     assert "FLOP/s" not in text
+
+
+def test_a_time_above_the_roofline_is_bound_by_no_ceiling() -> None:
+    """932 % of the bandwidth was called memory-bound."""
+    words = ("predict", "gelu", "n=1e6", "--on", "h200-sxm", "--took")
+    assert "932 % of the bandwidth; above the roofline" in run(*words, "0.1us").stdout
+    assert "neither peak nor bandwidth is half used" in run(*words, "5us").stdout

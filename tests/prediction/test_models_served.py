@@ -20,7 +20,7 @@ from ridgeline.prediction.models.curve import curve
 from ridgeline.prediction.models.energy import LIMIT, step_energy, work_energy
 from ridgeline.prediction.models.links import between, stride
 from ridgeline.prediction.models.memory import device_weights
-from ridgeline.prediction.models.remedies import remedies
+from ridgeline.prediction.models.remedies import best_remedy, remedies
 from ridgeline.prediction.models.result import Load, ModelPrediction, predict_model
 from ridgeline.prediction.models.scaling import serving_scaling
 from ridgeline.prediction.models.serving import serve
@@ -272,6 +272,18 @@ def test_changes_are_compared_with_the_kernels_of_the_same_software() -> None:
     assert point.time == made.serving.tpot
     [row] = [row for row in remedies(made) if row.name == "tp=4"]
     assert row.tpot == wider.time
+
+
+def test_the_next_change_of_a_model_that_does_not_fit_is_one_that_makes_it_fit() -> None:
+    """70 billion parameters on an RTX 4090 were told to take 8-bit weights, which do not fit either; on an A100 4-bit weights do."""
+    made = rl.model("llama-3-70b", "a100-sxm-80gb")
+    rows = remedies(made)
+    best = best_remedy(made, rows)
+    assert best is not None
+    assert (best.name, best.fits) == ("int4_g128 weights", True)
+    assert {row.name for row in rows if not row.fits} >= {"8x the batch", "fp8 cache"}
+    small = rl.model("llama-3-70b", "rtx-4090")
+    assert best_remedy(small, remedies(small)) is None
 
 
 def test_energy_is_flops_bytes_and_static_power_within_the_limit() -> None:

@@ -99,3 +99,31 @@ def test_the_example_of_changes_says_that_it_is_one() -> None:
     study = studies.changes(A100)
     assert study.example
     assert not studies.changes(A100, study.stops).example
+
+
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [
+        ("h100-sxm", {"cuBLAS", "CUTLASS", "Triton", "int4", "flash", "naive"}),
+        ("rtx-4090", {"cuBLAS", "CUTLASS", "Triton", "int4", "naive"}),
+        ("mi300x", {"Triton", "int4", "naive"}),
+        ("apple-m3", {"int4"}),
+        ("epyc-9654", set()),
+        ("tpu-v5e", set()),
+    ],
+)
+def test_production_kernels_are_those_that_run_on_the_machine(name: str, kernels: set[str]) -> None:
+    """`table kernels` gave cuBLAS and FlashAttention-3 on an M3, an EPYC and an MI300X; a compute-bound kernel had a share of the bandwidth."""
+    study = studies.production_kernels(rl.machine(name))
+    assert {entry.name.split()[0] for entry in study.entries} == kernels
+    left_out = [note for note in study.notes if "left out" in note]
+    assert len(left_out) == (len(studies.published()) - len(kernels) if kernels else 0)
+
+
+def test_growth_is_given_between_figures_of_one_kind_for_peak_and_bandwidth_apart() -> None:
+    """Both CPUs have derived peaks and stated bandwidths, and no kind of both: nothing was said of their growth."""
+    study = compare.comparison([rl.machine(name) for name in ("epyc-9654", "grace")])
+    grace = study.generations[1]
+    assert grace.compute_growth == pytest.approx(grace.peak / study.generations[0].peak)
+    assert grace.bandwidth_growth == pytest.approx(512 / 460.8, rel=1e-3)
+    assert (grace.gains, study.growth.text) == ("prefill", "derived peaks and stated bandwidths of both")

@@ -88,31 +88,42 @@ def achieved(flops: Array, moved: Array, time: Array, peak: float, bandwidth: fl
 
 
 def batch_intensity(
-    batch: Array, fan_in: Array, fan_out: Array, width: float = 2.0, weights: float | None = None
+    batch: Array,
+    fan_in: Array,
+    fan_out: Array,
+    width: float = 2.0,
+    weights: float | None = None,
+    result: float | None = None,
 ) -> Array:
     """Intensity of a linear layer against batch, in closed form.
 
-    AI(B) = 2 B W / (w W + B d (in + out)) with W = in x out, d bytes per activation, w per weight; for w = d
-    this is (2/d) B / (1 + B/in + B/out). It grows as 2B/w while B is small and saturates at 2W / (d (in + out)).
+    AI(B) = 2 B W / (w W + B (d in + e out)) with W = in x out, d bytes per activation, w per weight, e per result; for
+    w = e = d this is (2/d) B / (1 + B/in + B/out). It grows as 2B/w while B is small and saturates at 2W / (d in + e out).
     """
     size = fan_in * fan_out
-    return 2 * batch * size / ((width if weights is None else weights) * size + batch * width * (fan_in + fan_out))
+    moved = width * fan_in + (width if result is None else result) * fan_out
+    return 2 * batch * size / ((width if weights is None else weights) * size + batch * moved)
 
 
-def saturation(fan_in: Array, fan_out: Array, width: float = 2.0) -> Array:
+def saturation(fan_in: Array, fan_out: Array, width: float = 2.0, result: float | None = None) -> Array:
     """AI limit of a linear layer for large batch."""
-    return 2 * fan_in * fan_out / (width * (fan_in + fan_out))
+    return 2 * fan_in * fan_out / (width * fan_in + (width if result is None else result) * fan_out)
 
 
 def critical_batch(
-    at_ridge: Array, fan_in: Array, fan_out: Array, width: float = 2.0, weights: float | None = None
+    at_ridge: Array,
+    fan_in: Array,
+    fan_out: Array,
+    width: float = 2.0,
+    weights: float | None = None,
+    result: float | None = None,
 ) -> Array:
     """The smallest whole batch at which a linear layer reaches the ridge; infinite when it never does.
 
-    B* = r w W / (2 W - r d (in + out)); it exists only if the AI limit is above the ridge.
+    B* = r w W / (2 W - r (d in + e out)); it exists only if the AI limit is above the ridge.
     """
     size = np.asarray(fan_in * fan_out, dtype=np.float64)
-    room = 2 * size - at_ridge * width * (fan_in + fan_out)
+    room = 2 * size - at_ridge * (width * fan_in + (width if result is None else result) * fan_out)
     with np.errstate(divide="ignore", invalid="ignore"):
         exact = at_ridge * (width if weights is None else weights) * size / room
     # one part in 1e12 keeps an exact whole answer from being rounded up by floating point

@@ -277,16 +277,15 @@ def _of_one_lender(rows: Mapping[Key, Fitted]) -> dict[Key, Fitted]:
         dtypes = MATRIX_FORMATS if key.dtype in MATRIX_FORMATS else (key.dtype,)  # one of the two serves both
         plain = [known for each in dtypes if (known := rows.get(key._replace(op="", variant="", dtype=each)))]
         return not any(
-            (key.op == BIASED or known.coefficients.get("prepare")) and _lenders(known) != _lenders(row)
-            for known in plain
+            (key.op == BIASED or known.coefficients.get("prepare")) and lender(known) != lender(row) for known in plain
         )
 
     return {key: row for key, row in rows.items() if fits(key, row)}
 
 
-def _lenders(row: Fitted) -> str:
-    """`h100-sxm, h200-sxm` of borrowed rows, whose sources begin with the machines; else the source."""
-    return row.source.partition(":")[0]
+def lender(row: Fitted) -> str:
+    """`h100-sxm, h200-sxm` of borrowed rows, whose sources begin with the machines; nothing for a machine's own."""
+    return row.source.partition(":")[0] if row.borrowed else ""
 
 
 def with_defaults(machine: Machine) -> Machine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import isfinite, nan
 from typing import Any, ClassVar
 
@@ -11,7 +12,6 @@ import numpy as np
 
 from ..core.errors import InputError, MissingFigure
 from ..core.families.product import PREPARE
-from ..core.figure import KINDS
 from ..core.machine import MAIN, Machine
 from ..core.work import Work
 from ..machines import files as catalog
@@ -19,6 +19,7 @@ from ..machines.load import load
 from ..programs.ops import Op
 from .basis import QUANTIZING
 from .ceilings import default_dtype, known_levels, known_peak
+from .growth_kinds import Kinds, common_kinds
 from .kernel_sets import KernelSet, predict_set
 from .predict import Prediction, predict
 
@@ -26,27 +27,6 @@ SIMILAR_GROWTH = 0.02  # relative difference of two growth factors that is calle
 WELL_KNOWN = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x")
 FLAGSHIPS = ("p100-sxm2-16gb", "v100-sxm2-32gb", "a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm")
 MACHINES_SHOWN = 3  # by default
-
-
-def common_kind(machines: Sequence[Machine], dtype: str | None = None, products: bool = True) -> str | None:
-    """The best kind of ceilings that all machines have; None where there is none.
-
-    Growth is taken between figures of one kind: a machine that was measured must not look slower than one of which
-    only the datasheet is known.
-    """
-    for kind in KINDS:
-        figures = []
-        for machine in machines:
-            try:
-                figures.append(
-                    machine.peaks[machine.engine("matrix" if products else "vector", dtype or default_dtype(machine))]
-                )
-            except InputError:
-                continue  # the comparison leaves it out, with a note
-            figures.append(machine.main.bandwidth)
-        if figures and all(getattr(figure, kind) is not None for figure in figures):
-            return kind
-    return None
 
 
 @dataclass(frozen=True)
@@ -122,21 +102,27 @@ def generations(
 ) -> list[Generation]:
     """Peak, bandwidth and ridge of each machine, and how both grew from the one before by figures of one kind."""
     rows = [_generation(machine, dtype, ceilings, products, needs_peak) for machine in machines]
-    kind = ceilings or common_kind(machines, dtype, products)
-    if kind is None:
-        return rows
-    alike = [_generation(machine, dtype, kind, products, needs_peak) for machine in machines]
-    grown = []
-    for row, old, new in zip(rows[1:], alike[:-1], alike[1:], strict=True):
-        compute = new.peak / old.peak
-        grown.append(
-            replace(
-                row,
-                compute_growth=compute if isfinite(compute) else None,
-                bandwidth_growth=new.bandwidth / old.bandwidth,
-            )
-        )
-    return [*rows[:1], *grown]
+    kinds = Kinds(ceilings, ceilings) if ceilings else common_kinds(machines, dtype, products)
+
+    def growths(kind: str | None, figure: str) -> list[float | None]:
+        """From each machine to the next; None where a figure is not known in this kind."""
+        if kind is None:
+            return [None] * (len(rows) - 1)
+        alike = [_figure(machine, figure, dtype, kind, products) for machine in machines]
+        return [new / old if old and new else None for old, new in pairwise(alike)]
+
+    grown = zip(rows[1:], growths(kinds.peak, "peak"), growths(kinds.bandwidth, "bandwidth"), strict=True)
+    return [*rows[:1], *(replace(row, compute_growth=compute, bandwidth_growth=fed) for row, compute, fed in grown)]
+
+
+def _figure(machine: Machine, figure: str, dtype: str, kind: str, products: bool) -> float | None:
+    """The peak or the main bandwidth of a machine in one kind."""
+    if figure == "bandwidth":
+        return machine.bandwidth(MAIN, kind).value
+    try:
+        return machine.peak(machine.engine("matrix" if products else "vector", dtype), kind).value
+    except MissingFigure:  # where an op is compared that takes none of the machine's peaks
+        return None
 
 
 @dataclass(frozen=True)
@@ -147,7 +133,7 @@ class Comparison:
     ceilings: str | None  # the kind asked for, None for the best there is of each machine
     generations: tuple[Generation, ...]
     predictions: tuple[Prediction, ...]  # of the op, empty without one
-    growth: str | None  # the kind of figures that growth is taken between
+    growth: Kinds  # of the figures that growth is taken between
     notes: tuple[str, ...]  # machines left out, and those whose memory is too small
 
     @property
@@ -203,7 +189,7 @@ def comparison(
         note for prediction in predictions for note in prediction.warnings if note == prediction.bounds[0].shortage
     ]
     rows = tuple(generations(known, dtype, ceilings, products, needs_peak=work is None))
-    growth = ceilings or common_kind(known, dtype, products)
+    growth = Kinds(ceilings, ceilings) if ceilings else common_kinds(known, dtype, products)
     return Comparison(dtype, ceilings, rows, tuple(predictions), growth, tuple(left_out))
 
 

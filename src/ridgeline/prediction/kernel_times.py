@@ -19,18 +19,18 @@ from ..core.families.attention import WINDOW
 from ..core.families.correction import Correction, Placed
 from ..core.families.family import LASTING
 from ..core.families.product import by_vectors
-from ..core.families.row_kernels import COLUMN_SUMS
 from ..core.families.vector import APART, UNPLANNED
-from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
 from ..machines.transfer import backends, lender_scale
-from . import timed_sizes
+from . import rows_in_fp32, timed_sizes
+from .asked import MAX_PADDED, Asked
 from .coefficients import TRANSFERRED, Selected, kernels, select, timed_backend
 from .hardware import at_burst, hardware
 from .ordering import ordered
 
 NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
+IN_FP32 = "kernel of the same size in fp32"
 BY_VECTORS = "products with a vector"
 FEW_UNITS = ("int8", "fp64")  # formats that some GPUs have hardly any matrix units for
 # FlexAttention, the default path of windows, takes keys in blocks of 128, and those at both ends of a window whole: it takes what Triton's
@@ -38,20 +38,6 @@ FEW_UNITS = ("int8", "fp64")  # formats that some GPUs have hardly any matrix un
 WINDOW_ENDS = 256.0
 WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches: what casts were timed at
 MIN_LAUNCH = 0.5  # of a launch of the caller's: timings shorter than the fitted one say little of others
-# Sizes that are raised one after the other; the rows and columns of products are raised together.
-MAX_PADDED = {"rows": 3, "scan": 2, "conv": 3, **dict.fromkeys(("sort", "attention", "attention_backward"), 4)}
-MAX_PADDED |= dict.fromkeys(COLUMN_SUMS, 1)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the times of kernels are asked for."""
-
-    machine: Machine
-    backend: str | None = None
-    launch: float | None = None  # the caller's, in place of the fitted one
-    padded: int = 0  # how many sizes were raised to the next one
-    timed: bool = True  # whether timings of the kernels speak for them; without, only their formulas do
 
 
 @dataclass(frozen=True)
@@ -201,7 +187,17 @@ class KernelTime:
         if self.selected.timed:
             return 0.0
         other = np.minimum(np.minimum(self._beyond(low=False), self._widened), self._by_vectors)
-        return np.minimum(other - self._alone, 0.0)
+        return np.minimum(np.minimum(other, self._in_fp32) - self._alone, 0.0)
+
+    @cached_property
+    def _in_fp32(self) -> Array:
+        """Seconds of norms and softmax of 16 bits in fp32, which is as much arithmetic over twice the bytes."""
+        return self._by_fp32(2.0)
+
+    def _by_fp32(self, wider: float) -> Array:
+        """Seconds by the timings in fp32 of a kernel over rows of 16 bits whose elements are so many times wider; infinite without any."""
+        wide = rows_in_fp32.widened(replace(self.kernel, sizes=self._sizes), wider)
+        return np.inf if wide is None else rows_in_fp32.least(of_kernel(wide, self.asked)[0], self.selected)
 
     @cached_property
     def _by_vectors(self) -> Array:
@@ -243,6 +239,8 @@ class KernelTime:
         time = self._alone + self._saved
         if self.stands_in and self.asked.padded < 2:  # the kernel that was timed takes less at some larger sizes
             time = np.minimum(time, self._least(switches.further(self.kernel.family, self._sizes), low=True))
+        if not self.selected.timed and np.any(self._in_fp32 <= time):  # half the bytes may well take half the time
+            time = np.where(self._in_fp32 <= time, np.minimum(time, self._by_fp32(1.0)), time)
         if self.selected.timed:
             if self._placed is not None:
                 time = time - self._correction + self._corrected(self._placed.lowest())
@@ -266,6 +264,7 @@ class KernelTime:
         if np.any(np.asarray(self._saved) < 0):
             other = NEXT_KERNEL if np.all(np.isinf(self._widened)) else WIDENED_FIRST
             other = BY_VECTORS if np.all(self._by_vectors <= (self._alone + self._saved) * (1 + 1e-9)) else other
+            other = IN_FP32 if np.all(self._in_fp32 <= (self._alone + self._saved) * (1 + 1e-9)) else other
             items.append(TimeItem(other, "correction", self._saved))
         if self._mask is None and not kernel:
             return items

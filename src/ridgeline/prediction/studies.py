@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..core.dtypes import dtype as dtype_row
 from ..core.machine import MAIN, Machine
 from ..core.roofline import batch_intensity
 from ..core.units import show
@@ -21,9 +20,10 @@ from .ceilings import default_dtype, engine_for, usable_dtype
 from .kernel_sets import Entry, KernelSet, kernel_name, predict_set, size_text
 from .precisions import QUANTIZED
 from .predict import Prediction
-from .turning import critical_batch
+from .turning import critical_batch, layer_widths
 
 ELEMENTS = 1e8  # of a vector
+OF_BANDWIDTH = "of the memory bandwidth"  # what some published shares are of
 BLAS_LEVELS = (
     dict.fromkeys(("copy", "scal", "axpy", "dot", "asum"), "level 1")
     | dict.fromkeys(("gemv", "symv", "ger"), "level 2")
@@ -201,13 +201,14 @@ def typical_ops(machine: Machine, dtype: str | None = None) -> KernelSet:
 def batches(machine: Machine, dtype: str | None = None, fan_in: float = 4096, fan_out: float = 4096) -> KernelSet:
     """A linear layer at growing batches, and the batch from which it is compute-bound."""
     dtype = dtype or usable_dtype(machine, "fp16")
-    width = dtype_row(dtype).bytes
+    width, _, result = layer_widths(dtype)
     sizes = (1, 4, 16, 32, 64, 128, 256, 512, 1024)
     works = {f"batch {size}": ops.linear(size, fan_in, fan_out, dtype=dtype) for size in sizes}
     layer = critical_batch(fan_in, fan_out, machine, dtype=dtype)
-    at_one = show(float(batch_intensity(1, fan_in, fan_out, width)))
+    at_one = show(float(batch_intensity(1, fan_in, fan_out, width, result=result)))
+    form = "(2/d) B / (1 + B/in + B/out)" if result == width else "2B / (d + B (d/out + e/in)), e bytes per result"
     notes = (
-        f"weights {show(fan_in * fan_out * width, 'B')}; AI(B) = (2/d) B / (1 + B/in + B/out), {at_one} at batch 1",
+        f"weights {show(fan_in * fan_out * width, 'B')}; AI(B) = {form}, {at_one} at batch 1",
         "never compute-bound: the AI limit is below the ridge" if layer.never else layer.turning.text,
         f"AI limit for large batch: {show(layer.saturation)} FLOP/B",
     )
@@ -225,6 +226,18 @@ class Published:
     low: float
     high: float
     of: str
+    vendors: tuple[str, ...] = ()  # of the GPUs it runs on; those of any vendor where none is named
+    architecture: str = ""  # the one that it was written for
+
+    def unfit(self, machine: Machine) -> str:
+        """Why it says nothing of a machine; empty where it may."""
+        if machine.kind != "gpu":
+            return "GPUs"
+        if self.vendors and machine.vendor not in self.vendors:
+            return f"{' and '.join(self.vendors)} GPUs"
+        if self.architecture and machine.architecture != self.architecture:
+            return f"{self.architecture.capitalize()} GPUs"
+        return ""
 
 
 @cache
@@ -234,10 +247,21 @@ def published() -> tuple[Published, ...]:
 
 
 def production_kernels(machine: Machine) -> KernelSet:
-    """AI and bound of production kernels; the shares of the ceiling are from published benchmarks."""
-    works = ((row.name, ops.find(row.op)(**row.arguments)) for row in published())
-    note = "shares are from published benchmarks of such kernels; AI is computed"
-    return predict_set(machine, works, title=f"production kernels on {machine.name}", notes=(note,))
+    """AI and bound of the production kernels that run on a machine; the shares of the ceiling are from published benchmarks."""
+    fit = [row for row in published() if not row.unfit(machine)]
+    works = ((row.name, ops.find(row.op)(**row.arguments)) for row in fit)
+    others = [f"{row.name} left out: it runs on {row.unfit(machine)}" for row in published() if row not in fit]
+    notes = ["shares are from published benchmarks of such kernels; AI is computed", *others]
+    if not fit:
+        notes = ["no production kernel with a published share is known: the ones listed elsewhere run on GPUs"]
+    study = predict_set(machine, works, title=f"production kernels on {machine.name}", notes=notes)
+    beyond = {row.name for row in fit if row.of == OF_BANDWIDTH}
+    beyond &= {entry.name for entry in study.entries if str(entry.prediction.bounds[0].bound) == "compute"}
+    kept = tuple(entry for entry in study.entries if entry.name not in beyond)
+    left_out = tuple(
+        f"{name} left out: its share is of the bandwidth, and it is compute-bound here" for name in sorted(beyond)
+    )
+    return replace(study, entries=kept, notes=(*study.notes, *left_out))
 
 
 @dataclass(frozen=True)

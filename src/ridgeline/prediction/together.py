@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..core.work import Array, Kernel
+from .asked import Asked
 from .coefficients import kernels
 from .expected import Expected
-from .kernel_times import Asked, KernelTime, of_kernel
+from .kernel_times import KernelTime, of_kernel
 
 Times = tuple[tuple[KernelTime, ...], Array]
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..core.bound import bound
 from ..core.dtypes import dtype as dtype_row
+from ..core.dtypes import result as stored_result
 from ..core.errors import InputError
 from ..core.machine import MAIN, Machine
 from ..core.roofline import batch_intensity, saturation
@@ -165,7 +166,7 @@ def critical_batch(
     ceilings: str | None = None,
 ) -> CriticalBatch:
     """Against the ridge of a machine, or a given one."""
-    arithmetic, stored = dtype_row(dtype), dtype_row(weights or dtype)
+    arithmetic, stored, widths = dtype_row(dtype), dtype_row(weights or dtype), layer_widths(dtype, weights)
     sizes = linear.check({"batch": 1, "in_features": in_features, "out_features": out_features})
     fan_in, fan_out = sizes["in_features"], sizes["out_features"]
     if machine is not None:
@@ -179,8 +180,8 @@ def critical_batch(
         of, kinds = "given by the caller", ""
     if ridge is None or ridge <= 0:
         raise InputError(f"a ridge must be positive, got {ridge}; give it in FLOP/B, or name a machine")
-    batch = batch_at_ridge(ridge, fan_in, fan_out, arithmetic.bytes, stored.bytes)
-    limit = float(saturation(fan_in, fan_out, arithmetic.bytes))
+    batch = batch_at_ridge(ridge, fan_in, fan_out, *widths)
+    limit = float(saturation(fan_in, fan_out, widths[0], widths[2]))
     launched = 0.0
     if machine is not None and math.isfinite(batch):
         formats = {"dtype": dtype} | ({"weights": weights} if weights else {})
@@ -188,6 +189,11 @@ def critical_batch(
         turn = turning_point(linear, values, machine, ceilings=ceilings)
         launched = 0.0 if turn is None else turn.launched
     return CriticalBatch(fan_in, fan_out, arithmetic.name, stored.name, ridge, of, kinds, float(batch), limit, launched)
+
+
+def layer_widths(dtype: str, weights: str | None = None) -> tuple[float, float, float]:
+    """Bytes of an activation, a weight and a result of a linear layer: products of 8 bits are stored wider."""
+    return dtype_row(dtype).bytes, dtype_row(weights or dtype).bytes, stored_result(dtype).bytes
 
 
 def layer_ridge(
@@ -198,7 +204,7 @@ def layer_ridge(
     Where mixes were measured, the mix depends on the batch and the batch on the ridge; a few iterations find both.
     """
     formats = {"dtype": dtype} | ({"weights": weights} if weights else {})
-    widths = dtype_row(dtype).bytes, dtype_row(weights or dtype).bytes
+    widths = layer_widths(dtype, weights)
 
     def ridge_at(batch: float) -> float:
         return float(np.asarray(predict(linear(batch, fan_in, fan_out, **formats), machine, ceilings).ridge))
@@ -225,8 +231,7 @@ class BatchSweep:
 
     def intensity(self, batch: Any) -> Any:
         layer = self.critical
-        widths = dtype_row(layer.dtype).bytes, dtype_row(layer.weights).bytes
-        return batch_intensity(batch, layer.in_features, layer.out_features, *widths)
+        return batch_intensity(batch, layer.in_features, layer.out_features, *layer_widths(layer.dtype, layer.weights))
 
 
 def batch_sweep(

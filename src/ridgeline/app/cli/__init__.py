@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -104,14 +106,15 @@ def main(limits: tuple[str, ...]) -> None:
         set_limits(limits)
 
 
-def message(error: click.ClickException) -> str:
-    """One message, without the lines of usage; only no words at all get the help."""
+def message(error: click.ClickException, words: Sequence[str] = ()) -> str:
+    """One message, without the lines of usage; only no words at all get the help. `words` are those of the command line."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return error.format_message()
     context = error.ctx if isinstance(error, click.UsageError) else None
-    if isinstance(error, click.NoSuchOption) and _is_size(error.option_name):
-        name = error.option_name.lstrip("-")
-        return f"ridgeline: no such option '{error.option_name}'; sizes are given without dashes, as {name}=4096"
+    if isinstance(error, click.NoSuchOption) and (usual := _usual_value(error.option_name)):
+        option = error.option_name
+        given = f"{option.lstrip('-')}={_value_after(option, words) or usual}"
+        return f"ridgeline: no such option '{option}'; arguments of an op are given without dashes, as {given}"
     hint = f"; see `{context.command_path} --help`" if context is not None else ""
     text = re.sub(r"a valid (?:integer|float)( range)?", "a valid number", error.format_message().rstrip("."))
     if text.endswith("?"):
@@ -119,11 +122,27 @@ def message(error: click.ClickException) -> str:
     return f"ridgeline: {text[:1].lower()}{text[1:]}{hint}"
 
 
-def _is_size(option: str) -> bool:
-    """Whether an option that there is not has the name of a size of an op."""
+def _usual_value(option: str) -> str:
+    """An example of what an argument of an op may be that was typed as an option; nothing where no op has such an argument."""
     from ...programs.ops import OPS
 
-    return any(option.lstrip("-") in op.params for op in OPS.values())
+    params = (op.params.get(option.lstrip("-")) for op in OPS.values())
+    param = next(filter(None, params), None)
+    if param is None:
+        return ""
+    if param.kind == "Flag" or param.required or param.default is None:
+        return {"Flag": "yes", "Size": "4096"}.get(param.kind, "1")
+    return str(param.default)
+
+
+def _value_after(option: str, words: Sequence[str]) -> str:
+    """What was typed for an option, behind it or behind its equals sign."""
+    for place, word in enumerate(words, 1):
+        name, equals, value = word.partition("=")
+        after = "".join(words[place : place + 1])
+        if name == option:
+            return value if equals else "" if after.startswith("-") or "=" in after else after
+    return ""
 
 
 def run() -> int:
@@ -132,7 +151,7 @@ def run() -> int:
         code = main.main(prog_name="ridgeline", standalone_mode=False)
     except click.ClickException as error:  # of the words of the command line
         with suppress(OSError):  # standard error is full or gone
-            echo(message(error), err=True)
+            echo(message(error, sys.argv[1:]), err=True)
         return error.exit_code
     except click.Abort:
         return INTERRUPTED

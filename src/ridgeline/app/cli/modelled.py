@@ -35,20 +35,21 @@ def present_model(
     prediction: ModelPrediction, price: float | None, chart: str | None, verbose: bool, output: Output
 ) -> None:
     from ...core.documents import to_document
-    from ...prediction.models.remedies import remedies
+    from ...prediction.models.remedies import best_remedy, remedies
     from ...prediction.models.summary import answer
     from ...render.tables.models import both_table, model_tables
 
-    changes = remedies(prediction)
+    changes, fits = remedies(prediction), bool(prediction.memory.fits.all())
     drawn = None if chart is None else drawn_picture(prediction, chart)  # before the answer: a chart may not exist
 
     def lines() -> list[str]:
         said = answer(prediction)
-        best = next((change for change in changes if not change.assumed), None)
-        if best is not None and best.speedup > 1:
-            said.append(
-                f"next: {best.name}: {best.speedup:.2f}x faster per request, {best.throughput_gain:.2f}x tok/s per device"
-            )
+        if best := best_remedy(prediction, changes):
+            pace = f"{best.speedup:.2f}x faster" if best.speedup >= 1 else f"{1 / best.speedup:.2f}x slower"
+            gain = f"{pace} per token, {best.throughput_gain:.2f}x tok/s per device"
+            said.append(f"next: {best.name}: {'' if fits else 'fits, '}{gain}")
+        elif not fits:
+            said.append("next: --fit lists the layouts that fit; none of the usual changes does by itself")
         return [*said, f"cost    {prediction.cost(price):.3g} per million tokens"] if price else said
 
     def terminal() -> Iterator[Table | str]:

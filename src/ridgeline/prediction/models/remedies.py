@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
+
+import numpy as np
 
 from ...core.dtypes import dtype
 from ...core.errors import RidgelineError
@@ -27,9 +30,10 @@ class Remedy:
     tpot: float
     tokens_per_s: float
     before: ModelPrediction
+    fits: bool = True  # in the memory of a device
     assumed: bool = False  # rests on a figure that nothing here gives, such as how many drafted tokens are accepted
 
-    DOCUMENT: ClassVar = ("name", "changes", "tpot_ms", "tokens_per_s", "speedup", "throughput_gain")
+    DOCUMENT: ClassVar = ("name", "changes", "tpot_ms", "tokens_per_s", "speedup", "throughput_gain", "fits")
 
     @property
     def tpot_ms(self) -> float:
@@ -37,7 +41,7 @@ class Remedy:
 
     @property
     def speedup(self) -> float:
-        """Of a request."""
+        """Of the tokens of a request after its first."""
         return float(self.before.serving.tpot) / self.tpot
 
     @property
@@ -52,7 +56,12 @@ def remedies(prediction: ModelPrediction) -> tuple[Remedy, ...]:
     formats, layout, load = prediction.formats, prediction.layout, prediction.load
 
     def add(name: str, changes: str, after: ModelPrediction, devices: float = 1.0) -> None:
-        rows.append(Remedy(name, changes, float(after.serving.tpot), float(after.tokens_per_s) / devices, prediction))
+        tpot, rate, fits = (
+            float(after.serving.tpot),
+            float(after.tokens_per_s) / devices,
+            bool(np.all(after.memory.fits)),
+        )
+        rows.append(Remedy(name, changes, tpot, rate, prediction, fits))
 
     def changed(**changes: object) -> ModelPrediction:
         values = {"load": load, "formats": formats, "layout": layout, **changes}
@@ -91,4 +100,13 @@ def _speculation(prediction: ModelPrediction) -> Remedy:
     )
     name = f"speculate {DRAFTED} tokens at {percent(ACCEPTED)} acceptance, draft not counted"
     rate = float(after.tokens_per_s) * prediction.layout.dp
-    return Remedy(name, "tokens per step", float(after.tpot), rate, prediction, assumed=True)
+    fits = bool(np.all(prediction.memory.fits))
+    return Remedy(name, "tokens per step", float(after.tpot), rate, prediction, fits, assumed=True)
+
+
+def best_remedy(prediction: ModelPrediction, rows: Sequence[Remedy]) -> Remedy | None:
+    """The change that shortens the time per token most, and fits in memory; None where none does both, or a figure is assumed."""
+    known = [
+        row for row in rows if not row.assumed and row.fits and (row.speedup > 1 or not np.all(prediction.memory.fits))
+    ]
+    return max(known, key=lambda row: row.speedup, default=None)

@@ -83,12 +83,13 @@ def remedy_table(rows: Sequence[Remedy]) -> Table:
             "tpot": row.tpot,
             "speedup": row.speedup,
             "gain": row.throughput_gain,
+            "fits": row.fits,
         }
         for row in rows
     ]
     heads = columns(
-        Column("name", "change"), Column("changes", "what it changes"), Column("tpot", "TPOT", unit="s"), Column("speedup", "per request"),
-        Column("gain", "tok/s per device"),
+        Column("name", "change"), Column("changes", "what it changes"), Column("tpot", "TPOT", unit="s"), Column("speedup", "per token"),
+        Column("gain", "tok/s per device"), "fits",
     )  # fmt: skip
     return Table("What each change would bring", heads, shown)
 

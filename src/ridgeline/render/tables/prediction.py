@@ -110,6 +110,7 @@ def _achieved(run: dict[str, Any], engine: str | None) -> dict[str, str]:
     shares = f"{peak}{share(run['bandwidth_share'])} of the bandwidth"
     verdict = "latency-bound or inefficient: neither peak nor bandwidth is half used"
     verdict = verdict if run["verdict"] == "underused" else f"{run['verdict']}-bound"
+    verdict = verdict if run["roof_share"] <= 1 else "above the roofline, so that these ceilings are not what bounds it"
     return {"measured": f"{rates}{show(run['bandwidth'], 'B/s')}: {shares}; {verdict}"}
 
 

@@ -112,7 +112,7 @@ def critical_batch_lines(study: CriticalBatch) -> list[str]:
     """The batch from which on the layer is compute-bound, then what was asked."""
     if study.never:
         limit = f"AI limit {show(study.saturation, 'flop/B')} < ridge {show(study.ridge, 'flop/B')}"
-        answer = f"memory-bound at every batch: {limit}"
+        answer = f"never compute-bound: {limit}"
     else:
         answer = study.turning.text
     layer = f"linear {study.in_features:.0f} -> {study.out_features:.0f}, {study.dtype}"
@@ -166,9 +166,13 @@ def comparison_table(study: Comparison) -> Table:
         "machine", "engine", Column("peak", unit="flop/s"), Column("bandwidth", unit="B/s"), Column("ridge", "ridge FLOP/B"), "ceilings",
         Column("compute_growth", "compute x", digits=3), Column("bandwidth_growth", "bandwidth x", digits=3), Column("gains", "gains more"),
     )  # fmt: skip
-    alike = f", {study.growth} figures of both" if study.growth else ""
+    alike = f", {study.growth.text}" if study.growth.text else ""
     growth = f"x: relative to the row above{alike}; more compute helps prefill, more bandwidth helps decode"
-    notes = (growth, *study.notes)
+    if len(study.generations) == 1:  # nothing is relative to another row
+        growth = ""
+    elif missing := [name for name in ("peak", "bandwidth") if getattr(study.growth, name) is None]:
+        growth += f"; no kind of {' or '.join(missing)} is known of all, so that growth is not given"
+    notes = (*filter(None, [growth]), *study.notes)
     if study.quantizing:
         spent = enumerated([show(seconds, "s") for seconds in study.quantizing.values()])
         others = "" if len(study.quantizing) == len(rows) else "; the others do not include it"
