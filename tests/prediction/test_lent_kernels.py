@@ -75,6 +75,24 @@ def test_wider_elements_are_not_timed_by_other_ops(name: str, work: rl.Work) -> 
     assert float(rl.predict(work, name).time) > 0.95 * float(rl.predict(narrow, name).time)
 
 
+@pytest.mark.parametrize(
+    "work",
+    [
+        rl.ops.topk(rows=4096, cols=4096, k=8),
+        rl.ops.sort(rows=4096, cols=4096),
+        rl.ops.topk(rows=1 << 20, cols=128, k=1),
+    ],
+    ids=["topk", "sort", "first"],
+)
+def test_what_hardly_uses_the_bandwidth_is_no_slower_for_lack_of_it(work: rl.Work) -> None:
+    """A search within rows that reaches a twentieth of an H200's bandwidth waits for the cores: as many of them take as long at a fifth of it."""
+    h200, h100, rtx = (float(rl.predict(work, name).time) for name in ("h200-sxm", "h100-sxm", "rtx-4090"))
+    assert rtx < 1.5 * h200
+    assert h100 < 1.1 * h200
+    passes = rl.ops.sort(rows=4096, cols=128_000)  # over the main memory
+    assert float(rl.predict(passes, "rtx-4090").time) > 3 * float(rl.predict(passes, "h200-sxm").time)
+
+
 @pytest.mark.parametrize("name", ["l4", "a100-pcie-80gb"])
 def test_sizes_far_below_the_timed_ones_have_an_interval_as_wide_as_lent_ones(name: str) -> None:
     short, long = (rl.predict(rl.ops.gelu(n=n, dtype="fp32"), name) for n in (1e3, 1e8))
