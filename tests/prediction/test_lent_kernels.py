@@ -93,6 +93,14 @@ def test_what_hardly_uses_the_bandwidth_is_no_slower_for_lack_of_it(work: rl.Wor
     assert float(rl.predict(passes, "rtx-4090").time) > 3 * float(rl.predict(passes, "h200-sxm").time)
 
 
+@pytest.mark.parametrize("name", ["apple-m4", "gb300"])
+def test_what_takes_no_arithmetic_needs_no_rate_of_it(name: str) -> None:
+    """Neither has a known rate in fp64: sorting took them a tenth of its time in fp32."""
+    wide, narrow = (rl.predict(rl.ops.sort(rows=4096, cols=4096, dtype=dtype), name) for dtype in ("fp64", "fp32"))
+    assert wide.expected[0].label == "transferred"
+    assert float(wide.time) > float(narrow.time)
+
+
 @pytest.mark.parametrize("name", ["l4", "a100-pcie-80gb"])
 def test_sizes_far_below_the_timed_ones_have_an_interval_as_wide_as_lent_ones(name: str) -> None:
     short, long = (rl.predict(rl.ops.gelu(n=n, dtype="fp32"), name) for n in (1e3, 1e8))
