@@ -47,6 +47,8 @@ def test_figures_of_lenders_are_those_of_the_catalog() -> None:
     for architecture, name in (LENDING | {"hopper": "h100-sxm", "ampere": "a100-pcie-40gb"}).items():
         fed = transfer.bytes_per_cycle(machines.load(name))
         assert defaults("lender_bytes_per_cycle")[architecture] == pytest.approx(fed, rel=1e-3)
+    fed = transfer.bytes_per_cycle(machines.load("h200-sxm"))
+    assert defaults("rows_bytes_per_cycle")["hopper"] == pytest.approx(fed, rel=1e-3)
     for architecture, name in LENDING.items():
         share = defaults("lender_powered").get(architecture, 1.0)
         assert share == pytest.approx(power.powered(machines.load(name), "fp32"), rel=1e-3), name

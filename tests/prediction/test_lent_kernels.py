@@ -46,6 +46,61 @@ def test_timings_of_some_elementwise_ops_serve_those_that_are_built_like_them(na
     assert (alike.selected.fitted.borrowed, other.selected.fitted.borrowed) == (False, True)
 
 
+@pytest.mark.parametrize(
+    "work",
+    [
+        rl.ops.max_pool2d_backward(batch=256, channels=256, h=56, w=56, dtype="fp8"),
+        rl.ops.batchnorm_training(batch=8, channels=1024, pixels=49, dtype="fp32"),
+        rl.ops.adamw(n=65536, dtype="fp64"),
+        rl.ops.sort(rows=4096, cols=128000, dtype="fp32"),
+    ],
+    ids=lambda work: work.name,
+)
+def test_ops_built_in_their_own_way_take_lent_timings_of_the_op_before_own_timings_of_others(work: rl.Work) -> None:
+    """An A100 PCIe was timed in some elementwise ops, layernorm and softmax; the SXM board in none of them."""
+    timed, untimed = (rl.predict(work, name) for name in ("a100-pcie-80gb", "a100-sxm-80gb"))
+    assert float(timed.time) == pytest.approx(float(untimed.time), rel=0.15)
+    assert timed.expected[0].kernels[0].selected.fitted.borrowed
+
+
+@pytest.mark.parametrize(
+    "work",
+    [rl.ops.sort(rows=8192, cols=8192, dtype="fp64"), rl.ops.layernorm(rows=16, cols=1_000_000, dtype="fp64")],
+    ids=lambda work: work.name,
+)
+@pytest.mark.parametrize("name", ["h200-sxm", "b200-sxm", "mi300x"])
+def test_wider_elements_are_not_timed_by_other_ops(name: str, work: rl.Work) -> None:
+    """fp64 was timed in few of their shapes; those of all rows in fp64 together said a 16th of what fp32 takes."""
+    narrow = find(work.name)(**work.shape, dtype="fp32")
+    assert float(rl.predict(work, name).time) > 0.95 * float(rl.predict(narrow, name).time)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        rl.ops.topk(rows=4096, cols=4096, k=8),
+        rl.ops.sort(rows=4096, cols=4096),
+        rl.ops.topk(rows=1 << 20, cols=128, k=1),
+    ],
+    ids=["topk", "sort", "first"],
+)
+def test_what_hardly_uses_the_bandwidth_is_no_slower_for_lack_of_it(work: rl.Work) -> None:
+    """A search within rows that reaches a twentieth of an H200's bandwidth waits for the cores: as many of them take as long at a fifth of it."""
+    h200, h100, rtx = (float(rl.predict(work, name).time) for name in ("h200-sxm", "h100-sxm", "rtx-4090"))
+    assert rtx < 1.5 * h200
+    assert h100 < 1.1 * h200
+    passes = rl.ops.sort(rows=4096, cols=128_000)  # over the main memory
+    assert float(rl.predict(passes, "rtx-4090").time) > 3 * float(rl.predict(passes, "h200-sxm").time)
+
+
+@pytest.mark.parametrize("name", ["apple-m4", "gb300"])
+def test_what_takes_no_arithmetic_needs_no_rate_of_it(name: str) -> None:
+    """Neither has a known rate in fp64: sorting took them a tenth of its time in fp32."""
+    wide, narrow = (rl.predict(rl.ops.sort(rows=4096, cols=4096, dtype=dtype), name) for dtype in ("fp64", "fp32"))
+    assert wide.expected[0].label == "transferred"
+    assert float(wide.time) > float(narrow.time)
+
+
 @pytest.mark.parametrize("name", ["l4", "a100-pcie-80gb"])
 def test_sizes_far_below_the_timed_ones_have_an_interval_as_wide_as_lent_ones(name: str) -> None:
     short, long = (rl.predict(rl.ops.gelu(n=n, dtype="fp32"), name) for n in (1e3, 1e8))

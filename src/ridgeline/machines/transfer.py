@@ -16,6 +16,8 @@ a coefficient means decides how it moves to another machine:
     vector products                          at most the rate that the board's power pays for
     matrix products                          the same share of the rate that the board's power pays for, where energies are known
     a long row of a softmax                  at most as long as one core takes at its share of the bandwidth
+    sorts, top-k and other rows that hardly  the same bytes per core and cycle: they wait for their own steps, not for the memory
+    use the bandwidth
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ from typing import TYPE_CHECKING
 from ..core.errors import MissingFigure
 from ..core.fitted import OVER_MEMORY, Fitted
 from ..core.machine import Machine
+from .cycles import bytes_per_cycle, clock, per_cycle
 from .defaults import defaults
-from .power import MEASURED, base, cores, powered
+from .power import MEASURED, base, powered
 
 if TYPE_CHECKING:  # the formulas bring numpy, which listing machines does without
     from ..core.families import Key
@@ -92,6 +95,11 @@ VECTOR_FORMATS = ("fp32",)  # whose energy per flop is known
 POWER_LIMITED = ("gemm", "conv", "attention", "attention_backward", "moe", "weight_only")
 # A block streams a long row; timings of many rows alone do not say how fast, and fits leave it anywhere.
 SHORT, STREAMED = "short", 8.0  # the variant of rows that a warp holds; bytes of an element, read and written in fp32
+# Kernels of rows below this share of the bandwidth wait for their cores, and reach at most the other share where the memory is slower. Long
+# rows are sorted in passes over the main memory, whose bytes are several times those that are counted.
+STEPPING, MAX_STEPPING = 0.1, 0.25
+IN_PASSES = "sort"
+ON_CHIP = "block"  # the variant of sorts that keep a row in one
 SHARES = ("compute", "memory", "sustained")  # of a ceiling: at most 1
 
 
@@ -178,6 +186,11 @@ def _held(key: Key, row: Fitted, streamed: Mapping[str, float]) -> Fitted:
     return replace(row, coefficients={**row.coefficients, "memory": most})
 
 
+def _on_chip(key: Key) -> bool:
+    """Whether kernels of rows move the bytes that are counted, and no more."""
+    return key.op != IN_PASSES or key.variant.startswith(ON_CHIP)
+
+
 @dataclass(frozen=True)
 class Move:
     """What differs between the GPUs of an architecture and a machine that borrows from them."""
@@ -193,6 +206,7 @@ class Move:
     )  # flops of a core per cycle over the lender's, by format of 8 bits, where fewer
     lower_ridge: float = 1.0  # flops per byte of main memory over the lender's, where fewer
     core_byte: float = inf  # seconds of one core for a byte, at its share of the bandwidth
+    fuller: float = 1.0  # main memory per core and cycle of the GPU whose rows were timed, over the machine's
 
     @classmethod
     def between(cls, lender: str, machine: Machine) -> Move:
@@ -216,6 +230,7 @@ class Move:
             if rate and fed and lender in rates
             else 1.0,
             1 / (fed * mine) if fed and mine else inf,
+            defaults("rows_bytes_per_cycle").get(lender, fed) / fed if fed else 1.0,
         )
 
     def adapted(self, key: Key, row: Fitted) -> Fitted:
@@ -229,6 +244,8 @@ class Move:
                 values[name] *= self.scarcer
         if key.family == "rows" and key.op == "softmax" and SHORT not in key.variant:
             values["serial"] = min(values["serial"], STREAMED * self.core_byte)
+        if key.family == "rows" and values["memory"] < STEPPING and _on_chip(key):
+            values["memory"] = min(values["memory"] * self.fuller, MAX_STEPPING)
         if key.family in SEVERAL_KERNELS:
             shortest = min(values["launch"], defaults("launch")["gpu"])
             values["launch"] = shortest + (values["launch"] - shortest) * self.slower
@@ -321,24 +338,3 @@ def lender_scale(machine: Machine, dtype: str) -> dict[str, float]:
         if published is not None:
             scale[coefficient] = published / usual
     return scale
-
-
-def clock(machine: Machine) -> float | None:
-    """Of the cores: AMD calls it the engine's."""
-    figures = (machine.clocks.get(name) for name in ("vector", "engine", "tensor"))
-    return next((value for figure in figures if figure and (value := figure.value())), None)
-
-
-def bytes_per_cycle(machine: Machine) -> float | None:
-    """Bytes that the main memory gives a core per clock cycle."""
-    count, mine = cores(machine), clock(machine)
-    rate = machine.main.bandwidth.stated if machine.levels else None
-    return rate / mine / count if rate and mine and count else None
-
-
-def per_cycle(machine: Machine, formats: Iterable[str] = MATRIX_FORMATS) -> float | None:
-    """Flops of a core per clock cycle in products of 16 bits, or other formats, on its matrix units or, without any, its vector units."""
-    figures = (machine.peaks.get(f"{engine}.{dtype}") for engine in ("tensor", "vector") for dtype in formats)
-    figure, mine, count = next(filter(None, figures), None), clock(machine), cores(machine)
-    peak = (figure.stated or figure.value()) if figure else None
-    return peak / mine / count if peak and mine and count else None

@@ -8,6 +8,7 @@ up: kernels that are well known become as uncertain as the doubt, and those that
     FORMAT    another format: 0.17 (products in fp8 by those of bf16), 0.33 (fp64 by fp32), 0.65 (fp8 and int8), 0.82 and more (tf32 by fp32)
     STORED    the same arithmetic, operands stored otherwise: what moves is counted, how it is unpacked is not known
     STREAMED  another format of a kernel that streams, whose bytes are counted: 0.27 over 18 ops in bf16 by the fp32 ones of the H200, OTHER included
+    DOUBLED   rows in fp64 by the coefficients of a narrower format, whose arithmetic is faster: 70 timings of eight ops of the H200
     OTHER     another op or library of this machine: an elementwise op by the others of its machine (0.10 over 4031 of six GPUs, fp32)
     OTHER_OF_CPU  the same on a CPU, where arithmetic may take longer than the bytes: 0.38 over 112 timings of seven ops of a Xeon, fp32
     UNLIKE_OF_CPU  an op of a CPU that is not built like the others, which may run on one core: 0.57 over 176 timings of eleven ops there
@@ -25,7 +26,9 @@ from ..core.families import Key
 HALVES = ("bf16", "fp16")
 STREAMING = ("stream", "reduce", "gather")  # families whose kernels are known by their bytes alone
 HALF, FORMAT, STORED, STREAMED, OTHER, BUILT_LIKE, TIMED_AS, VENDOR = 0.1, 0.4, 0.2, 0.25, 0.1, 0.27, 0.25, 0.25
+DOUBLED = 0.8
 OTHER_OF_CPU, UNLIKE_OF_CPU = 0.4, 0.6
+DOUBLE, ROWS = "fp64", "rows"
 LENDER_VENDOR = "NVIDIA"  # on whose GPUs nearly all borrowed coefficients were timed
 
 
@@ -43,6 +46,8 @@ def of_format(key: Key, candidate: Key) -> float:
         return HALF
     if key.family in STREAMING:
         return STREAMED
+    if key.family == ROWS and key.dtype == DOUBLE:
+        return DOUBLED
     return STORED if alike(candidate.dtypes[0], key.dtypes[0]) else FORMAT
 
 

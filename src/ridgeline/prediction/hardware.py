@@ -13,6 +13,8 @@ from ..core.machine import ANY, Machine
 from ..machines.defaults import defaults
 from ..machines.power import cores
 
+SINGLE, DOUBLE = "fp32", "fp64"
+
 
 def hardware(machine: Machine, dtype: str) -> Hardware | None:
     """The machine as a formula sees it for arithmetic in a dtype, None where a figure is not known."""
@@ -21,11 +23,9 @@ def hardware(machine: Machine, dtype: str) -> Hardware | None:
     count = cores(machine)
     if count is None or ANY in machine.peaks or not machine.levels:
         return None
-    try:
-        vector = _stated(machine.peaks[machine.engine("vector", dtype)])
-        bandwidth = _stated(machine.main.bandwidth)
-    except (MissingFigure, KeyError):
-        return None
+    bandwidth, vector = _stated(machine.main.bandwidth), _vector(machine, dtype)
+    if vector is None and dtype == DOUBLE:  # left out, as a note says; sorts, gathers and copies need none of it
+        vector = _vector(machine, SINGLE)
     try:
         products = machine.peaks[machine.engine("matrix", dtype)]
         peak, held_back = _stated(products), _held_back(products)
@@ -41,6 +41,13 @@ def hardware(machine: Machine, dtype: str) -> Hardware | None:
     single = machine.peaks.get("vector.fp32")
     handling = max(vector, ((_stated(single) if single else None) or 0.0) / 2)
     return Hardware(count, peak, bandwidth, cache_size, special, vector, (), handling, held_back)
+
+
+def _vector(machine: Machine, dtype: str) -> float | None:
+    try:
+        return _stated(machine.peaks[machine.engine("vector", dtype)])
+    except (MissingFigure, KeyError):
+        return None
 
 
 def at_burst(known: Hardware) -> Hardware:
