@@ -70,4 +70,4 @@ def _first(compute: NDArray[np.float64], memory: NDArray[np.float64]) -> int | N
         return int(BATCHES[0])
     (before, after), excess = BATCHES[place - 1 : place + 1], (compute - memory)[place - 1 : place + 1]
     turn = before + (after - before) * excess[0] / (excess[0] - excess[1])
-    return math.ceil(turn * (1 - ROUNDING))
+    return math.ceil(float(turn) * (1 - ROUNDING))
