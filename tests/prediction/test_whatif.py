@@ -649,3 +649,11 @@ def test_a_balanced_case_is_not_balanced_bound_and_a_sort_is_not_limited_by_its_
     waits = chain("bandwidth=2", case("sort", rl.machine("grace"), rows=1000, cols=1000))
     assert waits[0].bound_words == "latency-bound"
     assert waits[1].why == "steps one after the other take most of the time (latency-bound)"
+
+
+def test_twice_the_bandwidth_saves_a_sort_on_chip_its_bytes_and_no_more() -> None:
+    """A sort of 4096 values waits for its steps: it was 1.91x faster, as if its bytes were all that it does."""
+    before, after = chain("bandwidth=2", case("sort", rl.machine("h200-sxm"), rows=4096, cols=4096))
+    saved = float(before.prediction.floor) - float(after.prediction.floor)
+    assert before.unit_time - after.unit_time == pytest.approx(saved)
+    assert 1 < after.ratio < 1.1

@@ -186,7 +186,7 @@ def _held(key: Key, row: Fitted, streamed: Mapping[str, float]) -> Fitted:
     return replace(row, coefficients={**row.coefficients, "memory": most})
 
 
-def _on_chip(key: Key) -> bool:
+def on_chip(key: Key) -> bool:
     """Whether kernels of rows move the bytes that are counted, and no more."""
     return key.op != IN_PASSES or key.variant.startswith(ON_CHIP)
 
@@ -244,7 +244,7 @@ class Move:
                 values[name] *= self.scarcer
         if key.family == "rows" and key.op == "softmax" and SHORT not in key.variant:
             values["serial"] = min(values["serial"], STREAMED * self.core_byte)
-        if key.family == "rows" and values["memory"] < STEPPING and _on_chip(key):
+        if key.family == "rows" and values["memory"] < STEPPING and on_chip(key):
             values["memory"] = min(values["memory"] * self.fuller, MAX_STEPPING)
         if key.family in SEVERAL_KERNELS:
             shortest = min(values["launch"], defaults("launch")["gpu"])

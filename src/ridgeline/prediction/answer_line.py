@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..core.machine import ANY, Machine
 from ..core.units import counted, percent, show_interval
 from .flat import STEPS_IN_TURN, ordering_decides
+from .ordering import in_steps, steps_decide
 from .plain import plain
 from .predict import Prediction
 
@@ -40,13 +41,16 @@ def sides(prediction: Prediction) -> NDArray[Any]:
     roofline = np.asarray(bound.bound)
     if expected.kernels:  # timed, or lent by what was: no term of its time is the ordering
         launches = bound.launch * np.asarray(bound.work.waits.get("launch", 0.0))
-        return np.where((roofline == "overhead") & (expected.time > LAUNCHES * launches), LATENCY, roofline)
+        waits = (roofline == "overhead") & (expected.time > LAUNCHES * launches)
+        waits |= (roofline == "memory") & steps_decide(expected.kernels, expected.time, bound.roofline)
+        return np.where(waits, LATENCY, roofline)
     return np.where(ordering_decides(bound, expected.given_efficiency), LATENCY, roofline)
 
 
 def latency_of(prediction: Prediction) -> str:
     """What a latency-bound step waits for."""
-    return FEW_AT_ONCE if prediction.expected[0].kernels else STEPS_IN_TURN
+    kernels = prediction.expected[0].kernels
+    return FEW_AT_ONCE if kernels and not np.any(in_steps(kernels)) else STEPS_IN_TURN
 
 
 def bound_text(prediction: Prediction, index: int = 0) -> str:

@@ -4,7 +4,7 @@ Made from one, by other counts or ceilings, it reaches the same share of the roo
 
     time = launch + (time_1 - launch) x floor / floor_1
 
-Fused from several, each is left with its time less what its dropped traffic takes at the ceiling, and the kernel reaches
+A sort that waits for its steps has them whatever its bytes take: time = time_1 - floor_1 + floor. Fused from several, each is left with its time less what its dropped traffic takes at the ceiling, and the kernel reaches
 the share of the roofline that they reach together:
 
     left_i = time_i - launch_i - (floor_i - floor of what is left of it)
@@ -32,6 +32,7 @@ from ..core.work import Array, Work, largest, total
 from .coefficients import LABELS
 from .expected import Expected
 from .kernel_times import KernelTime
+from .ordering import steps_decide
 
 if TYPE_CHECKING:
     from .predict import Prediction
@@ -58,10 +59,13 @@ class SourceTime:
         return self.prediction.time - self.launch
 
     def at_share(self, floor: Array) -> Array:
-        """Seconds of a kernel with this floor at the same share of the roofline."""
+        """Seconds of a kernel with this floor at the same share of the roofline; of one that waits for its steps, which other bytes leave as
+        they are, with these bytes."""
         alone = np.asarray(self.prediction.floor)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self.launch + self.work_time * np.where(alone > 0, floor / alone, 1.0)
+            shared = self.work_time * np.where(alone > 0, floor / alone, 1.0)
+        waits = steps_decide(self.kernels, self.prediction.time, self.prediction.roofline)
+        return self.launch + np.where(waits, np.maximum(self.work_time + floor - alone, floor), shared)
 
     @cached_property
     def left(self) -> Array:

@@ -13,17 +13,24 @@ being cols, or 2 k for the k largest; and log2(cols) rounds of additions. That i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.bound import Bound
 from ..core.errors import MissingFigure
 from ..core.machine import Machine
 from ..core.work import Array, Kernel
 from ..machines.defaults import defaults
+from ..machines.transfer import on_chip
+
+if TYPE_CHECKING:
+    from .kernel_times import KernelTime
 
 SORT, TOP, SCAN = "sort", "topk", "scan"
+MOVING = 2.0  # times its roofline time that a kernel takes at most whose bytes are what limits it
 PARTIAL = 16.0  # values of a row per value selected, from which one comparison rules nearly all of them out
 # The ends of the interval over the time, on a CPU as wide as the spread of what one core of a Xeon took, and as others differ from it.
 ON_CORES, ON_NETWORK = (0.4, 2.0), (0.1, 10.0)
@@ -65,6 +72,21 @@ def ordered(kernel: Kernel) -> str:
     if kernel.family == SCAN:
         return SCAN
     return kernel.op if kernel.family == "rows" and kernel.op in STEPS else ""
+
+
+def in_steps(kernels: Iterable[KernelTime]) -> NDArray[np.bool_]:
+    """Which cases run timed kernels that keep a row on chip and go over it in steps that follow each other; longer rows are sorted in
+    passes over the memory, whose bytes are several times those that are counted."""
+    cases: NDArray[np.bool_] = np.zeros((), dtype=np.bool_)
+    for kernel in kernels:
+        if ordered(kernel.kernel) and on_chip(kernel.selected.key):
+            cases = cases | (np.asarray(kernel.applies) > 0)
+    return cases
+
+
+def steps_decide(kernels: Iterable[KernelTime], time: Array, roofline: Array) -> NDArray[np.bool_]:
+    """Where such kernels take too long for their bytes to be what limits them."""
+    return np.asarray(in_steps(kernels) & (np.asarray(time) > MOVING * np.asarray(roofline)))
 
 
 def orders(bound: Bound) -> bool:

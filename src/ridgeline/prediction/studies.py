@@ -251,9 +251,7 @@ def production_kernels(machine: Machine) -> KernelSet:
     fit = [row for row in published() if not row.unfit(machine)]
     works = ((row.name, ops.find(row.op)(**row.arguments)) for row in fit)
     others = [f"{row.name} left out: it runs on {row.unfit(machine)}" for row in published() if row not in fit]
-    notes = ["shares are from published benchmarks of such kernels; AI is computed", *others]
-    if not fit:
-        notes = ["no production kernel with a published share is known: the ones listed elsewhere run on GPUs"]
+    notes = [*(["shares are from published benchmarks of such kernels; AI is computed"] if fit else []), *others]
     study = predict_set(machine, works, title=f"production kernels on {machine.name}", notes=notes)
     beyond = {row.name for row in fit if row.of == OF_BANDWIDTH}
     beyond &= {entry.name for entry in study.entries if str(entry.prediction.bounds[0].bound) == "compute"}

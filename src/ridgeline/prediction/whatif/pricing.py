@@ -13,6 +13,7 @@ from ...core.documents import to_document
 from ...core.errors import InputError, MissingFigure
 from ...core.units import show
 from ..answer_line import LATENCY, latency_of, sides
+from ..flat import STEPS_IN_TURN
 from ..host import waiting
 from ..predict import Prediction
 from .case import Case, Change, NoEffect
@@ -222,7 +223,8 @@ def _why(priced: PricedCase, before: PricedCase) -> str:
         )
         return f"a kernel takes as long in a graph, {host}"
     if before.waits_for_steps:
-        return f"{latency_of(before.prediction)} {'makes' if before.prediction.expected[0].kernels else 'take'} most of the time ({before.bound_words})"
+        waits = latency_of(before.prediction)
+        return f"{waits} {'take' if waits == STEPS_IN_TURN else 'makes'} most of the time ({before.bound_words})"
     limits = f"{before.limiter} is the limiter ({before.bound_words})"
     if priced.limiter != before.limiter:
         return f"{limits}; then {priced.limiter} takes as long"

@@ -13,7 +13,7 @@ from ...core.machine import Machine
 from ...core.units import counted, enumerated, show
 from ...core.units import percent as share_text
 from ...prediction import whatif
-from ...prediction.answer_line import sides
+from ...prediction.answer_line import LATENCY, sides
 from ...prediction.basis import QUANTIZING
 from ...prediction.ceilings import usable_dtype
 from ...prediction.compare import Comparison
@@ -218,6 +218,7 @@ def changes_table(stops: Sequence[whatif.PricedCase], share: float | None = None
     for number, stop in enumerate(stops):
         row = whatif.case_document(stop, share)
         row |= {"step": number, "change": stop.name, "time": stop.unit_time, "total": row["total_ratio"]}
+        row |= {"bound": LATENCY, "limiter": "steps"} if stop.waits_for_steps else {}  # as the answer line says
         rows.append(row | ({"gain": stop.gain} if stop.before else dict.fromkeys(("gain", "ratio", "direction"))))
     several = len({stop.case.machine.name for stop in stops}) > 1
     shown = columns(
