@@ -21,10 +21,10 @@ from ..core.families.family import LASTING
 from ..core.families.product import by_vectors
 from ..core.families.vector import APART, UNPLANNED
 from ..core.work import Array, Kernel, largest, total
-from ..machines.transfer import backends, lender_scale
-from . import rows_in_fp32, timed_sizes
+from ..machines.transfer import lender_scale
+from . import other_products, rows_in_fp32, timed_sizes
 from .asked import MAX_PADDED, Asked
-from .coefficients import TRANSFERRED, Selected, kernels, select, timed_backend
+from .coefficients import TRANSFERRED, Selected, kernels, select
 from .hardware import at_burst, hardware
 from .ordering import ordered
 
@@ -32,11 +32,9 @@ NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
 IN_FP32 = "kernel of the same size in fp32"
 BY_VECTORS = "products with a vector"
-FEW_UNITS = ("int8", "fp64")  # formats that some GPUs have hardly any matrix units for
 # FlexAttention, the default path of windows, takes keys in blocks of 128, and those at both ends of a window whole: it takes what Triton's
 # kernel does with a window longer by two blocks, by 36 timings (of 64 to 320 keys more, these are without bias).
 WINDOW_ENDS = 256.0
-WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches: what casts were timed at
 MIN_LAUNCH = 0.5  # of a launch of the caller's: timings shorter than the fitted one say little of others
 
 
@@ -202,8 +200,14 @@ class KernelTime:
     @cached_property
     def _by_vectors(self) -> Array:
         """Seconds of a product of few rows on the vector units; infinite in formats that every GPU has matrix units enough for."""
-        few = self.kernel.family == "gemm" and Key("gemm", self.kernel.dtype).dtypes[0] in FEW_UNITS
+        few = self.kernel.family == "gemm" and Key("gemm", self.kernel.dtype).dtypes[0] in other_products.FEW_UNITS
         return by_vectors(self._sizes, self.hardware, self.coefficients) if few else np.inf
+
+    @cached_property
+    def _with_vector(self) -> Array:
+        """Seconds of a product of few rows as a product with a vector; infinite where it is known better."""
+        kernel = other_products.with_vector(replace(self.kernel, sizes=self._sizes), self.selected, self.asked)
+        return np.inf if kernel is None else other_products.seconds(*of_kernel(kernel, self.asked))
 
     @cached_property
     def as_causal(self) -> bool:
@@ -218,16 +222,12 @@ class KernelTime:
 
         Kernels that unpack on the fly are made for few rows; with many, libraries widen the weights first.
         """
-        asked = timed_backend(self.asked.machine, self.asked.backend, self.kernel.family)
-        if self.kernel.family != "weight_only" or self.selected.key.backend in backends(asked):
+        wide = other_products.widened(replace(self.kernel, sizes=self._sizes), self.selected, self.asked)
+        if wide is None:
             return np.inf
-        sizes = {"b": 1.0, **self._sizes, "w": self._sizes["a"]}
-        wide_product = Kernel("gemm", sizes, dtype=Key("gemm", self.kernel.dtype).dtypes[0])
         # which kernels a library takes for its wide products says nothing of those it takes here
-        times, uncovered = of_kernel(wide_product, replace(self.asked, timed=False))
-        moved = self._sizes["n"] * self._sizes["k"] * (self._sizes["w"] + self._sizes["a"])
-        rewritten = moved / (WIDENING_SHARE * self.hardware.bandwidth)
-        return np.where(np.asarray(uncovered) > 0, np.inf, total(time.time for time in times) + rewritten)
+        product = other_products.seconds(*of_kernel(wide, replace(self.asked, timed=False)))
+        return product + other_products.rewritten(self._sizes) / self.hardware.bandwidth
 
     @cached_property
     def time(self) -> Array:
@@ -241,6 +241,7 @@ class KernelTime:
             time = np.minimum(time, self._least(switches.further(self.kernel.family, self._sizes), low=True))
         if not self.selected.timed and np.any(self._in_fp32 <= time):  # half the bytes may well take half the time
             time = np.where(self._in_fp32 <= time, np.minimum(time, self._by_fp32(1.0)), time)
+        time = np.minimum(time, self._with_vector)
         if self.selected.timed:
             if self._placed is not None:
                 time = time - self._correction + self._corrected(self._placed.lowest())
