@@ -177,6 +177,7 @@ def test_quantized_weights_are_weighed_against_those_that_need_no_unpacking(batc
         ("compare h100-sxm h200-sxm", r"highest bf16 peak: .*; highest bandwidth: h200-sxm, 4\.61 TB/s"),
         ("critical-batch 4096 4096 --ridge 152 --dtype fp16", r"compute-bound at batch >= 165"),
         ("critical-batch 256 256 --ridge 152", r"never compute-bound: AI limit 128 FLOP/B < ridge 152 FLOP/B"),
+        ("precisions all_reduce bytes=1MiB ranks=8 --on h100-sxm", r"as fast in every format: \S+ us"),
         ("precisions gemm m=4096 n=4096 k=4096 --on h200-sxm", r"fastest in fp8_e4m3: \S+ us, \S+x faster than bf16 .*"),
         (
             "precisions moe tokens=8 experts=8 topk=2 hidden=256 inter=256 --on h200-sxm",
