@@ -11,6 +11,7 @@ import ridgeline as rl
 from ridgeline.core.families import Key, formula
 from ridgeline.core.fitted import Fitted
 from ridgeline.core.machine import Machine
+from ridgeline.core.work import Work
 from ridgeline.machines.files import names
 from ridgeline.prediction.answer_line import answer_line, bound_text, sides
 from ridgeline.prediction.host import graph_node_share
@@ -138,3 +139,9 @@ def test_sorts_on_chip_wait_for_their_steps_and_not_for_the_memory(name: str) ->
         assert bound_text(made) == "latency-bound (steps one after the other)"
     long = rl.predict(rl.ops.sort(rows=16, cols=1_000_000), rl.machine(name))  # in passes over the memory
     assert "memory-bound" in bound_text(long)
+
+
+@pytest.mark.parametrize("work", [rl.ops.sort(rows=4096, cols=4096), rl.ops.topk(rows=4096, cols=4096, k=8)])
+def test_several_sorts_at_once_wait_for_the_steps_of_each(work: Work) -> None:
+    one, several = (rl.predict(each, "h200-sxm").time for each in (work, work.batch(4)))
+    assert 3.3 * one < several <= 4 * one  # launches are not repeated

@@ -4,7 +4,7 @@ Made from one, by other counts or ceilings, it reaches the same share of the roo
 
     time = launch + (time_1 - launch) x floor / floor_1
 
-A sort that waits for its steps has them whatever its bytes take: time = time_1 - floor_1 + floor. Fused from several, each is left with its time less what its dropped traffic takes at the ceiling, and the kernel reaches
+A sort that waits for its steps has them on a machine with other ceilings too: time = time_1 - floor_1 + floor. Fused from several, each is left with its time less what its dropped traffic takes at the ceiling, and the kernel reaches
 the share of the roofline that they reach together:
 
     left_i = time_i - launch_i - (floor_i - floor of what is left of it)
@@ -46,6 +46,7 @@ class SourceTime:
 
     prediction: Prediction
     left_floor: Array
+    same_work: bool = False  # on a machine with other ceilings
 
     @cached_property
     def launch(self) -> Array:
@@ -59,11 +60,13 @@ class SourceTime:
         return self.prediction.time - self.launch
 
     def at_share(self, floor: Array) -> Array:
-        """Seconds of a kernel with this floor at the same share of the roofline; of one that waits for its steps, which other bytes leave as
-        they are, with these bytes."""
+        """Seconds of a kernel with this floor at the same share of the roofline. The same work that waits for its steps, which other ceilings
+        leave as they are, takes what its bytes take beside them."""
         alone = np.asarray(self.prediction.floor)
         with np.errstate(divide="ignore", invalid="ignore"):
             shared = self.work_time * np.where(alone > 0, floor / alone, 1.0)
+        if not self.same_work:
+            return self.launch + shared
         waits = steps_decide(self.kernels, self.prediction.time, self.prediction.roofline)
         return self.launch + np.where(waits, np.maximum(self.work_time + floor - alone, floor), shared)
 
@@ -215,6 +218,7 @@ def at_same_share(prediction: Prediction, machine: Machine, ceilings: str | None
         for step, before in zip(prediction.steps, prediction.bounds, strict=True)
     )
     expected = tuple(
-        Inherited(item, sources=(SourceTime(prediction.step(place), item.floor),)) for place, item in enumerate(bounds)
+        Inherited(item, sources=(SourceTime(prediction.step(place), item.floor, same_work=True),))
+        for place, item in enumerate(bounds)
     )
     return replace(prediction, machine=machine, bounds=bounds, expected=expected)
