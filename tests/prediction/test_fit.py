@@ -171,17 +171,25 @@ HARDWARE = Hardware(cores=132, peak=9.9e14, bandwidth=4.8e12, cache=5e7, special
 
 
 def product_group(
-    count: int, noise: float, seed: int = 0, shuffled: bool = False
+    count: int, noise: float, seed: int = 0, shuffled: bool = False, least: float = 20.0
 ) -> tuple[fitting.Group, dict[str, float]]:
     """Products timed on a machine whose coefficients are known."""
     family, random = FORMULAS["gemm"], np.random.default_rng(seed)
     truth = {"compute": 0.6, "memory": 0.7, "launch": 5e-6, "tile": 20.0, "fill": 200.0, "blend": 2.0, "smallest": 64.0}
-    sizes = {name: np.ceil(np.exp(random.uniform(3, 9.5, count))) for name in "mnk"}
+    sizes = {name: np.ceil(np.exp(random.uniform(np.log(least), 9.5, count))) for name in "mnk"}
     sizes |= {name: np.full(count, 2.0) for name in "awc"} | {"b": np.ones(count)}
     times = np.asarray(family.time(sizes, HARDWARE, truth)) * np.exp(random.normal(0, noise, count))
     if shuffled:
         times = random.permutation(times)
     return fitting.Group(family, HARDWARE, sizes, times), truth
+
+
+def test_large_products_do_not_tell_the_smallest_tile() -> None:
+    """They have tiles for all cores, and noise would choose: the fit takes the smallest that libraries have."""
+    large = fitting.fit([product_group(200, 0.05, least=512.0)[0]], "a test")
+    assert large is not None
+    assert large.coefficients["smallest"] == 32.0
+    assert large.error < 0.06
 
 
 def test_a_formula_comes_back_from_its_own_times() -> None:

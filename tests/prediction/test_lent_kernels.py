@@ -244,6 +244,18 @@ def test_sizes_below_the_timed_ones_take_no_less_than_a_launch_and_no_more_than_
     assert [sweep.low[2], sweep.high[2]] == pytest.approx([last.low, last.high])
 
 
+def test_small_products_may_take_longer_than_formulas_of_large_ones_say() -> None:
+    """The H100 was timed in fp32 from 512 rows on. Far below, the upper end grows faster than the lower one, and than it does above."""
+    at = rl.predict(rl.ops.gemm(np.array([1024, 128, 65536 * 8]), 1024, 4096, dtype="fp32"), "h100-sxm")
+    above = at.high / at.time
+    below = at.time / at.low
+    assert above[1] > 1.2 * above[0]
+    assert above[1] > above[2]
+    assert above[1] > 1.05 * below[1]
+    tall = rl.predict(rl.ops.gemm(128, 128, 65536, dtype="fp32"), "h100-sxm")
+    assert tall.time < 450e-6  # 16 tiles of 32x32, of which each is split in two; with tiles of 64x64 it was 958 us
+
+
 def test_a_long_stream_is_known_as_well_as_the_longest_that_was_timed() -> None:
     """Twice the bytes take twice as long."""
     longest, longer = (rl.predict(rl.ops.add(n=n, dtype="bf16"), "l4") for n in (1e10, 1e13))

@@ -130,7 +130,7 @@ class Expected:
         weighted: Array = 0.0
         for kernel in self.kernels:
             nearby = kernel.selected.log_end(end)
-            growth = timed_sizes.growth(kernel.kernel.family, kernel.distance)
+            growth = timed_sizes.growth(kernel.kernel.family, kernel.distance, end, kernel.smaller)
             widest = max(abs(nearby), WIDEST)
             # seconds that another run differs by, however long the kernel takes; kernels that do not apply to a case take none
             jitter = kernel.selected.fitted.jitter / np.maximum(kernel.time, 1e-300)

@@ -246,9 +246,8 @@ class KernelTime:
             if self._placed is not None:
                 time = time - self._correction + self._corrected(self._placed.lowest())
             time = np.minimum(time, self._beyond(low=True))
-        if self.hardware.held_back > 1 and np.any(
-            self._alone > LASTING
-        ):  # when the power limit sets in was not measured
+        # when the power limit sets in was not measured
+        if self.hardware.held_back > 1 and np.any(self._alone > LASTING):
             time = time - self._formula + self.selected.family.time(self._worked, at_burst(self.hardware), self._fitted)
         return self._scattered(time)
 
@@ -259,9 +258,7 @@ class KernelTime:
 
     def items(self, kernel: str = "") -> list[TimeItem]:
         """Where the time goes; `kernel` is what to call this one where the step has several."""
-        items = [*self.effects]
-        if self._timings:
-            items.append(TimeItem(NEARBY, "correction", self._correction))
+        items = [*self.effects, *([TimeItem(NEARBY, "correction", self._correction)] if self._timings else [])]
         if np.any(np.asarray(self._saved) < 0):
             other = NEXT_KERNEL if np.all(np.isinf(self._widened)) else WIDENED_FIRST
             other = BY_VECTORS if np.all(self._by_vectors <= (self._alone + self._saved) * (1 + 1e-9)) else other
@@ -278,15 +275,18 @@ class KernelTime:
 
     @cached_property
     def _distance(self) -> Array:
-        """Of the cases it applies to."""
         factor = timed_sizes.distance(self.selected.family.name, self._sizes, self.selected.fitted.ranges)
         # the usual product is known at all sizes
         return np.where(self._widened < self._alone, 1.0, factor)
 
     @cached_property
     def _below(self) -> NDArray[np.bool_]:
-        """The cases with a size below the timed ones, and none above them."""
         return timed_sizes.below(self._sizes, self.selected.fitted.ranges)
+
+    @property
+    def smaller(self) -> Array:
+        """1 for cases with a size below the timed ones and none above them, else 0."""
+        return self._scattered(np.where(self._below, 1.0, 0.0))
 
     def bounded(self, end: str, relative: Array) -> Array:
         """An end of the interval over the time, less 1, where sizes are below the timed ones held to what these can take.
@@ -308,9 +308,8 @@ class KernelTime:
             limit = np.maximum(smallest / self._alone, 1.0) * held
         else:
             limit = np.minimum(launch, 1.0) * further(held, unknown)
-        below = self._scattered(np.where(self._below, 1.0, 0.0))
-        wide = further(relative, self._scattered(unknown) - 1)
-        return np.where(below > 0, nearer(wide, self._scattered(limit) - 1), relative)
+        wide = nearer(further(relative, self._scattered(unknown) - 1), self._scattered(limit) - 1)
+        return np.where(self.smaller > 0, wide, relative)
 
 
 def of_kernel(kernel: Kernel, asked: Asked) -> tuple[list[KernelTime], Array]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.bound import Bound, bound
 from ..core.cached import cached_property
@@ -167,6 +168,15 @@ class Prediction:
     fits = _of_step("fits")
 
     @property
+    def latency_bound(self) -> NDArray[np.bool_]:
+        """Whether steps that follow each other, or too little work in parallel, take longer than any ceiling lets the work take: then the
+        answer line says so in place of `bound`, the side of the roofline."""
+        from .answer_line import LATENCY, sides
+
+        self._only()
+        return np.asarray(sides(self) == LATENCY)
+
+    @property
     def collective(self) -> Collective | None:
         """What a single step that is a collective does: its algorithm, links, algorithm and bus bandwidth."""
         made = self.expected[0].collectives if len(self.expected) == 1 else ()
@@ -232,6 +242,7 @@ FIELDS: dict[str, Callable[[Prediction], Any]] = {
     "confidence": lambda p: p.expected[0].confidence,
     "distance": lambda p: p.distance,
     "bound_sure": lambda p: p.sure,
+    "latency_bound": lambda p: p.latency_bound,
 }
 # Those that only collectives have.
 COLLECTIVE = ("algorithm", "network", "algbw", "busbw")

@@ -40,6 +40,9 @@ FOLDS = 4  # of timings that are kept with their coefficients; others are judged
 POOL_TIMINGS = 1500  # of a pool, which its groups start from
 MAX_FITTED = 400  # timings that decide the coefficients; all of them give the error and the correction nearby
 MAX_CHOOSING = 160  # timings that choose among the coefficients that take one of a few values
+ANY_TILES = (
+    512.0  # rows and columns from which products have tiles for all cores, so that they do not tell the smallest tile
+)
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
 
 
@@ -178,6 +181,8 @@ def _choice(groups: Sequence[Group], optional: Sequence[str], start: Mapping[str
     """The coefficients that take one of a few values, by the best fit to a small sample over every combination."""
     sample = thinned(groups, MAX_CHOOSING)
     options = {name: CHOICES[name] for name in _used(groups, optional) if name in CHOICES}
+    if "smallest" in options and all(_large(timed) for timed in groups):
+        options["smallest"] = options["smallest"][:1]
     if not options:
         return {}
     fits: list[tuple[float, dict[str, float]]] = []
@@ -189,6 +194,11 @@ def _choice(groups: Sequence[Group], optional: Sequence[str], start: Mapping[str
         ratios = [timed.times / timed.formula_times(coefficients) for timed in sample]
         fits.append((_typical_error(np.concatenate(ratios)), fixed))
     return min(fits, key=lambda fitted: fitted[0])[1]
+
+
+def _large(timed: Group) -> bool:
+    """Whether no product is so small that the smallest tile the library takes can be told."""
+    return all(name in timed.sizes and np.min(timed.sizes[name]) >= ANY_TILES for name in ("m", "n"))
 
 
 def _typical_error(ratio: Vector) -> float:
