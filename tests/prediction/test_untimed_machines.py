@@ -102,6 +102,7 @@ def test_a_sort_that_waits_for_its_comparisons_is_neither_memory_nor_launch_boun
     assert "memory-bound (DDR)" in answer_line(flat)  # the caller's efficiency is of bytes alone
     several = rl.predict(rl.ops.sort(rows=np.array([1, 1000]), cols=np.array([10, 1000])), "xeon-8480plus")
     assert sides(several).tolist() == ["overhead", "latency"]
+    assert [row["latency_bound"] for row in several.rows()] == [False, True]
 
 
 @pytest.mark.parametrize("dtype", ["tf32", "fp64", "int8"])
@@ -137,6 +138,9 @@ def test_sorts_on_chip_wait_for_their_steps_and_not_for_the_memory(name: str) ->
     ):
         made = rl.predict(work, rl.machine(name))
         assert bound_text(made) == "latency-bound (steps one after the other)"
+        (row,) = made.rows()
+        assert row["latency_bound"] is True
+        assert row["bound"] == "memory"  # the side of the roofline
     long = rl.predict(rl.ops.sort(rows=16, cols=1_000_000), rl.machine(name))  # in passes over the memory
     assert "memory-bound" in bound_text(long)
 
@@ -145,3 +149,10 @@ def test_sorts_on_chip_wait_for_their_steps_and_not_for_the_memory(name: str) ->
 def test_several_sorts_at_once_wait_for_the_steps_of_each(work: Work) -> None:
     one, several = (rl.predict(each, "h200-sxm").time for each in (work, work.batch(4)))
     assert 3.3 * one < several <= 4 * one  # launches are not repeated
+
+
+def test_two_boards_of_one_chip_compute_alike_in_fp64() -> None:
+    """NVIDIA prints no fp64 rate of the GB300, which was said to do no fp64 arithmetic."""
+    work = rl.ops.gemm(m=4096, n=4096, k=4096, dtype="fp64")
+    times = [float(rl.predict(work, name).time) for name in ("b300-sxm", "gb300")]
+    assert times[0] == pytest.approx(times[1], rel=0.1)
