@@ -256,6 +256,13 @@ def test_small_products_may_take_longer_than_formulas_of_large_ones_say() -> Non
     assert tall.time < 450e-6  # 16 tiles of 32x32, of which each is split in two; with tiles of 64x64 it was 958 us
 
 
+@pytest.mark.parametrize("k", [65535, 65536])
+def test_a_board_timed_with_large_products_agrees_with_one_timed_with_small_ones_too(k: int) -> None:
+    """Timings of large products do not tell the smallest tile or in how many parts k is split: 136 us aligned and 1.79 ms not."""
+    large, small = (rl.predict(rl.ops.gemm(128, 128, k, dtype="fp32"), f"a100-pcie-{size}gb") for size in (80, 40))
+    assert large.time == pytest.approx(small.time, rel=0.1)
+
+
 def test_a_long_stream_is_known_as_well_as_the_longest_that_was_timed() -> None:
     """Twice the bytes take twice as long."""
     longest, longer = (rl.predict(rl.ops.add(n=n, dtype="bf16"), "l4") for n in (1e10, 1e13))

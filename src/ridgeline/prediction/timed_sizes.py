@@ -51,11 +51,9 @@ def growth(family: str, distance: Array, end: str, smaller: Array) -> Array:
     """What the logarithm of an end of the interval grows by this far beyond the timed sizes, or where `smaller` is 1 below them."""
     if family in STREAMING:
         return 0.0
-    each = (
-        np.where(np.asarray(smaller) > 0, GROWTH_PER_HALVING, GROWTH_PER_DOUBLING)
-        if end == "high" and family in PRODUCTS
-        else GROWTH_PER_DOUBLING
-    )
+    each: Array = GROWTH_PER_DOUBLING
+    if end == "high" and family in PRODUCTS:
+        each = np.where(np.asarray(smaller) > 0, GROWTH_PER_HALVING, each)
     return each * np.minimum(np.log2(distance), MAX_DOUBLINGS)
 
 

@@ -40,9 +40,8 @@ FOLDS = 4  # of timings that are kept with their coefficients; others are judged
 POOL_TIMINGS = 1500  # of a pool, which its groups start from
 MAX_FITTED = 400  # timings that decide the coefficients; all of them give the error and the correction nearby
 MAX_CHOOSING = 160  # timings that choose among the coefficients that take one of a few values
-ANY_TILES = (
-    512.0  # rows and columns from which products have tiles for all cores, so that they do not tell the smallest tile
-)
+# What products of many rows and columns do not tell, because they fill the cores with any tiles: the usual value is taken.
+OF_SMALL_PRODUCTS, LARGE_SIDE = ("smallest", "most"), 512.0
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
 
 
@@ -181,8 +180,8 @@ def _choice(groups: Sequence[Group], optional: Sequence[str], start: Mapping[str
     """The coefficients that take one of a few values, by the best fit to a small sample over every combination."""
     sample = thinned(groups, MAX_CHOOSING)
     options = {name: CHOICES[name] for name in _used(groups, optional) if name in CHOICES}
-    if "smallest" in options and all(_large(timed) for timed in groups):
-        options["smallest"] = options["smallest"][:1]
+    if all(_large(timed) for timed in groups):
+        options |= {name: options[name][:1] for name in OF_SMALL_PRODUCTS if name in options}
     if not options:
         return {}
     fits: list[tuple[float, dict[str, float]]] = []
@@ -197,8 +196,8 @@ def _choice(groups: Sequence[Group], optional: Sequence[str], start: Mapping[str
 
 
 def _large(timed: Group) -> bool:
-    """Whether no product is so small that the smallest tile the library takes can be told."""
-    return all(name in timed.sizes and np.min(timed.sizes[name]) >= ANY_TILES for name in ("m", "n"))
+    """Whether these are products, none of them small."""
+    return all(name in timed.sizes and np.min(timed.sizes[name]) >= LARGE_SIDE for name in ("m", "n"))
 
 
 def _typical_error(ratio: Vector) -> float:
