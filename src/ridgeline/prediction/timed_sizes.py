@@ -20,7 +20,7 @@ from .doubt import STREAMING
 HEADED = ("attention", "attention_backward", "decode")  # families of kernels that are built for a size of the head
 GROWTH_PER_DOUBLING = 0.05  # of the logarithm of an interval's end, per doubling of a size beyond those that were timed
 # And of the upper end of products smaller than these: fitted to sides from 256 or 512 on, 7,700 predictions of smaller fp32 products on
-# A100, T4 and V100 (most are asked from both) take up to 0.24, 0.38, 0.55, 0.61 and 0.69 (in logarithms, 90 % of them) longer one to five halvings below, and up to 0.14, 0.18,
+# A100, T4 and V100 (most of them twice) take up to 0.24, 0.38, 0.55, 0.61 and 0.69 (in logarithms, 90 % of them) longer one to five halvings below, and up to 0.14, 0.18,
 # 0.20, 0.25 and 0.37 less.
 GROWTH_PER_HALVING, PRODUCTS = 0.13, ("gemm",)
 MAX_DOUBLINGS = 12.0  # that count; beyond, nothing is known better
